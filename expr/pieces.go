@@ -31,9 +31,9 @@ type Pieces struct {
 const MaxCutLen = 1 << 30
 
 // Pieces splits the folds of the code for rows that are cut into pieces. uniform marks operands with one element for
-// each row. Pieces fails if the result of the row cannot be computed from the results of the pieces. A fold that
-// depends on no other fold is combined across pieces by its own operation. A fold that depends on another fold is
-// supported in one form only, the least value among the elements that equal an extreme (an argmax or argmin):
+// each row. Pieces fails if the result of the row cannot be computed from the results of the pieces. If a fold depends
+// on no other fold, its operation also combines the results of the pieces. A fold that depends on another fold is
+// supported only if it is the least value among the elements that equal an extreme (an argmax or argmin):
 //
 //	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)
 //

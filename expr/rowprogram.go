@@ -19,8 +19,8 @@ import (
 // that depend only on numbers and constants. If a later pass needs a value that varies within the row, the pass
 // recomputes it. If recomputing costs more than a store and a load, the value is stored as a row instead.
 //
-// For example, a softmax, y0 = e / reduce add(e) with e = exp(x0 - reduce max(x0)), has three passes, two numbers m and
-// s, and a stored row e in the memory of y0:
+// For example, the code of a softmax is y0 = e / reduce add(e), with e = exp(x0 - reduce max(x0)). It has three passes,
+// two numbers m and s, and a stored row e in the memory of y0:
 //
 //	pass 0:  loads x0;      folds max(x0) to m
 //	pass 1:  loads x0, m;   stores e = exp(x0 - m), and folds add(e) to s

@@ -124,7 +124,7 @@ func (t *typer) fail(format string, args ...any) {
 	panic(errorAt(t.text, pos, fmt.Sprintf(format, args...)))
 }
 
-// require fails at a position of the text unless ok.
+// require fails at a position of the text if ok is false.
 func (t *typer) require(pos int, ok bool, format string, args ...any) {
 	if !ok {
 		panic(errorAt(t.text, pos, fmt.Sprintf(format, args...)))
@@ -190,8 +190,8 @@ func allZeroDim(args []formulaValue) bool {
 	return hasTyped
 }
 
-// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number too,
-// except for functions such as casts, whose result always has a dtype.
+// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number, too.
+// Functions such as casts are an exception: their result always has a dtype.
 func (t *typer) apply(name string, args []formulaValue) formulaValue {
 	function := builtins[name]
 	switch {

@@ -23,8 +23,8 @@ import (
 //
 // The attributes of the whole are a Fusion: Parts[0] is the anchor, and code the expression of the epilogue. An
 // Epilogue is this expression for the layouts of one call. makeWithEpilogue derives the op, and the methods of
-// anchorImpl derive the op's implementations. lower makes the kernel. forms describes the computation to compilers of
-// devices. walks, work, read and writes serve the planner of layouts.
+// anchorImpl derive the op's implementations. The method lower makes the kernel, and forms describes the computation to
+// compilers of devices. The planner of layouts uses walks, work, read and writes.
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of the given op: see [Fusion.AnchorOperands]. The
 // returned op has all implementations of the anchor's op, under the same names. If an implementation has no Epilogues,
@@ -95,7 +95,7 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 		return nil, nil, errNoRoom
 	}
 	anchorResult := call.Out[carrier]
-	anchorResult.DType = fused.code.In[0] // In[0] is the anchor's result, as wide as the carrier's dtype
+	anchorResult.DType = fused.code.In[0] // In[0] is the anchor's result; it has the size of the carrier's dtype
 	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.AnchorOperands:fused.AnchorOperands],
 		Out: []tensor.Meta{anchorResult}}, nil
 }
@@ -141,9 +141,9 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 }
 
 // withReorderedAddresses returns phases that reorder the addresses of the whole for the kernel of the anchor. The whole
-// has the addresses of its results, followed by those of its operands. The anchor's kernel expects first the result
-// with index `carrier`, then all operands, and then the other results. For example, with results r0 and r1, operands a
-// and b, and carrier r1, the order r0, r1, a, b becomes r1, a, b, r0.
+// has the addresses of its results, followed by the addresses of its operands. The anchor's kernel expects first the
+// result with index `carrier`, then all operands, and then the other results. For example, with results r0 and r1,
+// operands a and b, and carrier r1, the order r0, r1, a, b becomes r1, a, b, r0.
 func withReorderedAddresses(phases []graph.Phase, carrier, resultCount int) []graph.Phase {
 	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	memOfAnchor := func(mem *graph.Mem) *graph.Mem {
@@ -332,8 +332,8 @@ func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 }
 
 // writes reports whether result i can have layout meta. The epilogue can write a result other than the carrier with any
-// strides. This method accepts only layouts with contiguous runs, because layouts without them are slow. For the
-// carrier, the anchor's implementation must also support the layout.
+// strides. This method accepts only layouts with contiguous runs, because other layouts are slow. For the carrier, the
+// anchor's implementation must also support the layout.
 func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
 	fused, anchor, err := anchorOf(call)
 	if err != nil || longestRun(meta) < 2 {

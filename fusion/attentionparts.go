@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file checks the nodes of a candidate attention and collects them as parts of one node. An attention is a product
-// of query and key, whose result is the scores, then a row program (operations on the rows of the scores, such as a
-// softmax), and last a product with the value. The batch of a matrix product is its dimensions before the last two. For
-// example, a model may reshape between the parts (b samples, h heads, m queries, n keys):
+// This file checks the nodes of a candidate attention and collects them as parts of one node. An attention has three
+// steps. A product of query and key computes the scores. A row program processes the rows of the scores, for example by
+// a softmax. Last, a product with the value computes the result. The batch of a matrix product is its dimensions before
+// the last two. For example, a model may reshape between the parts (b samples, h heads, m queries, n keys):
 //
 //	scores [b*h, m, n] = query [b*h, m, k] * key [b*h, k, n]
 //	masked [b, h, m, n] = reshape(scores) + mask [b, 1, 1, n]
@@ -69,8 +69,8 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	return nil
 }
 
-// checkProducts returns an error unless the first and the last part are the two products of an attention, of ops that
-// [Attends] accepts.
+// checkProducts returns an error if the first and the last part are not the two products of an attention, or if
+// [Attends] rejects their ops.
 func checkProducts(parts []*graph.Node) error {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
@@ -272,7 +272,8 @@ func reshapesBatch(node *graph.Node) bool {
 }
 
 // addRowPart adds part i, a node of the row program, and records the view of each of its operands. broadcastTo is the
-// shape to which the operands are broadcast, and batchAndRows the shape of the batch, followed by the number of rows.
+// shape to which the operands are broadcast, and batchAndRows is the shape of the batch, followed by the number of
+// rows.
 func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, batchAndRows []int,
 	isReadOutside func(*graph.Value) bool) error {
 	isChannelVector := func(int) bool { return false }
@@ -295,8 +296,8 @@ func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, bat
 }
 
 // productView returns the shape of a view of a product's operand: the view has the given batch, with size 1 in
-// broadcast dimensions. shape is the shape of the operand, and broadcastTo the shape to which the product broadcasts
-// it. productView returns false if there is no such view.
+// broadcast dimensions. shape is the shape of the operand. broadcastTo is the shape to which the product broadcasts the
+// operand. productView returns false if there is no such view.
 func productView(shape, broadcastTo, batch []int) ([]int, bool) {
 	rowDim, columnDim := len(broadcastTo)-2, len(broadcastTo)-1
 	batchDims, ok := leadingView(shape, broadcastTo, rowDim, batch)

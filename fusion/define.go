@@ -34,7 +34,7 @@ type pricing struct {
 
 // Work implements [graph.Pricing].
 func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok bool) {
-	if p.op.Flops != nil || len(call.Out) == 0 { // with Flops, the op states its own number of operations
+	if p.op.Flops != nil || len(call.Out) == 0 { // with Flops, the op states the number of operations
 		return work, false
 	}
 	counts, ok := p.effort()

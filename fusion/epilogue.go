@@ -208,7 +208,8 @@ func (e *Epilogue) compile() (err error) {
 	return err
 }
 
-// listings lists the code of the anchor's kernel and, unless the kernel contains it, of the epilogue.
+// listings lists the code of the anchor's kernel. It also lists the code of the epilogue, if the kernel does not
+// contain it.
 func (e *Epilogue) listings(kernel *graph.Kernel) (list []expr.Listing) {
 	if kernel.Code != nil {
 		list = kernel.Code()

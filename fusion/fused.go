@@ -200,8 +200,8 @@ func fusedRef(call *graph.Call, operands []*tensor.Tensor) ([]*tensor.Tensor, er
 	return fusedResults, nil
 }
 
-// operandTensors returns the operands of a part. operands are the operands of the fused node, and results the results
-// of the earlier parts.
+// operandTensors returns the operands of a part. operands are the operands of the fused node, and results are the
+// results of the earlier parts.
 func (part *FusedPart) operandTensors(operands []*tensor.Tensor, results [][]*tensor.Tensor) []*tensor.Tensor {
 	selected := make([]*tensor.Tensor, len(part.In))
 	for k, arg := range part.In {

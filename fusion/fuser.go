@@ -57,9 +57,9 @@ type Group struct {
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
 // of the groups. No node may be in two groups. A node that computes an operand of a group must precede the group's last
-// node. A node outside the group that reads a result of the group must follow the group's last node. keep reports
-// whether a value of a group remains a result. All other values of the group are removed. If Fuse fails, the error
-// names the last node of a group, and the graph is unchanged.
+// node. A node outside the group that reads a result of the group must follow the group's last node. The function keep
+// reports whether a value of a group remains a result. All other values of the group are removed. If Fuse fails, the
+// error names the last node of a group, and the graph is unchanged.
 func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser made by NewFuser, and a keep function")
@@ -107,7 +107,8 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 		return nil, err
 	}
 	fused, last := builder.node, parts[len(parts)-1]
-	// The loop reads all operands except the anchor's. If there is an anchor, it also reads the anchor's result.
+	// The loop reads all operands except the operands of the anchor. If there is an anchor, it also reads the anchor's
+	// result.
 	loopArrays := len(fused.In) - builder.fusion.AnchorOperands + len(fused.Out)
 	if hasAnchor := builder.fusion.AnchorOperands > 0; hasAnchor {
 		loopArrays++

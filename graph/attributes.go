@@ -18,8 +18,8 @@ import (
 // ValueRef is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. A
 // graph file writes a ValueRef as {"value": "name"}.
 //
-// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node and all
-// nodes that depend on it are planned only after the value is computed.
+// If the value is a constant, the attribute is decoded from its data. Otherwise the graph runs in segments: the node
+// and all nodes that depend on it are planned only after the value is computed.
 type ValueRef struct{ Value *Value }
 
 // attributes are the attributes of a node as the user gave them, before they are decoded into Node.Attrs. They may
@@ -353,8 +353,8 @@ func (op *Op) hasNumbers(given Attrs) bool {
 	return false
 }
 
-// splitNumbers separates the given attributes. numbers has the attributes that set operands, indexed by operand, and
-// otherAttrs all other attributes. numbers is nil if no attribute sets an operand.
+// splitNumbers separates the given attributes. numbers has the attributes that set operands, indexed by operand.
+// otherAttrs has all other attributes. numbers is nil if no attribute sets an operand.
 func (op *Op) splitNumbers(given Attrs) (otherAttrs Attrs, numbers []any) {
 	if !op.hasNumbers(given) {
 		return given, nil

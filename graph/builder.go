@@ -232,7 +232,7 @@ func (g *Graph) placeholders(n *Node, count int, isExact bool) []*Value {
 	return values
 }
 
-// apply infers node n with the given operands and attributes, and adds it and its results to the graph. count and
+// apply infers node n with the given operands and attributes, and adds the node and its results to the graph. count and
 // isExact are the arguments of applyCount.
 func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, isExact bool) (err error) {
 	n.Op, err = g.findOp(op)

@@ -72,9 +72,9 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	return dim, ok && dim >= 0 && dim < rank && !hasMismatch
 }
 
-// operandsInPlace marks the operands that are already in place: their nodes write them to their slices of this node's
-// result, so that this node need not copy them. It returns nil if the node does not concatenate, or if no operand is in
-// place.
+// operandsInPlace marks the operands that are already in place. The node that computes such an operand writes it to its
+// slice of this node's result, so this node need not copy it. It returns nil if the node does not concatenate, or if no
+// operand is in place.
 func (n *Node) operandsInPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil

@@ -219,7 +219,7 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	return nil
 }
 
-// setExact sets target to a value of its own type.
+// setExact sets target to a value of type T.
 func setExact[T any](target *T, given any) error {
 	value, ok := given.(T)
 	if !ok {

@@ -139,8 +139,8 @@ func (p *Parts) checkResult(i int, v *Value) error {
 	return nil
 }
 
-// isFullView reports whether v is a view that contains all elements of a part's result. Such a view needs
-// no memory of its own.
+// isFullView reports whether v is a view that contains all elements of a part's result. Such a view needs no additional
+// memory.
 func (p *Parts) isFullView(v *Value) bool {
 	owner := v.BufferOwner()
 	return slices.Contains(p.nodes, owner.Node) && owner.Meta.DType == v.Meta.DType &&

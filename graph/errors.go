@@ -291,10 +291,10 @@ func (g *Graph) Warn(node, op, format string, args ...any) {
 	g.warn(&Error{Node: node, Op: op, Err: fmt.Errorf(format, args...)})
 }
 
-// warn adds a warning, unless an equal one exists.
+// warn adds a warning if there is no equal warning.
 func (g *Graph) warn(e *Error) {
 	if g.warned == nil {
-		// Copies of a graph share the list of warnings. This copy gets its own list before the list grows.
+		// Copies of a graph share the list of warnings. Before the list grows, this copy of the graph gets a separate list.
 		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
 		for _, earlier := range g.warnings {
 			g.warned[earlier.Error()] = true

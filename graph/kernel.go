@@ -51,8 +51,8 @@ type Loop interface {
 	FastSetup() rule.FastSetup     // the common layout of all operands, if they have one: see rule.FastSetup
 }
 
-// Phase is work divided into chunks that may run in any order and at the same time. The division into chunks depends
-// only on shapes and strides. Therefore the bits of the result depend only on them.
+// Phase is work divided into chunks that may run in any order and at the same time. The division into chunks, and thus
+// the bits of the result, depends only on shapes and strides.
 type Phase struct {
 	Chunks int
 	Run    func(m *Mem, chunk int) error

@@ -83,7 +83,7 @@ type Param struct {
 	// the integers for a call, or a negative number if they have no bound. The lower bound is 0, although some ops also
 	// accept negative indices.
 	IndexBound func(call *Call) int
-	// Attr is the name of the attribute by which the operand can be given as a number, if that name differs from Name. For
+	// Attr is the name of the attribute by which the operand can be given as a number, if this name differs from Name. For
 	// example, scatter's src is called value if it is a number.
 	Attr string
 	// Overload is aten's name of the overload to which an optional operand belongs. Package op has a function for that

@@ -14,7 +14,7 @@ import (
 // of x [2, 3] float16 and w [3] float32 has
 //
 //	an iteration   [rule.Config]   the operands and options: the result, x and w
-//	a rule         [rule.Rule]     what follows: shape [2, 3], dtype float32, and the strides of the result
+//	a rule         [rule.Rule]     derived facts: shape [2, 3], dtype float32, and the strides of the result
 //	a kernel       [rule.Kernel]   the computation of elements: an expression, or a Go function of blocks
 //	an expression  [expr.Code]     the instructions "load x, load w, multiply", which can be fused and compiled
 //	a formula      [expr.Formula]  the syntax tree of "x * w", without dtypes, if the expression was parsed from it
@@ -129,9 +129,9 @@ func (p *Pointwise) Expression(call *Call) (*expr.Code, error) {
 	return r.InMemory(kernel)
 }
 
-// Unchecked returns the expression as [Pointwise.Expression] does, without the kernel's checks of operands. Some
-// kernels check operands, such as integer division. For these kernels Expression returns nil, but Unchecked returns an
-// expression. It is valid only for operands that the kernel accepts.
+// Unchecked returns the expression as [Pointwise.Expression] does, without the kernel's checks of operands. The kernels
+// of some ops, such as integer division, check operands. For these kernels Expression returns nil, but Unchecked
+// returns an expression. It is valid only for operands that the kernel accepts.
 func (p *Pointwise) Unchecked(call *Call) (*expr.Code, error) {
 	r, kernel, err := p.ruleAndKernel(call)
 	if err != nil {

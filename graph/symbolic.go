@@ -57,10 +57,10 @@ type Guard struct {
 }
 
 // Symbolic infers a copy of the graph in which sizes are unknown. The open symbols are the symbols in `hints`, and all
-// other symbols without a given size. The hints of the latter are their assumed sizes ([Graph.Assumed]). If the bounds
-// of symbols do not decide a branch of inference, the hints decide it, and the branch becomes a guard. For all sizes
-// that satisfy the guards, the types are the types that [Graph.Bind] infers. There is one exception: if a value exceeds
-// [tensor.MaxBytes] at some sizes, only Bind rejects these sizes.
+// other symbols without a given size. Symbols that are not in hints have their assumed sizes as hints
+// ([Graph.Assumed]). If the bounds of symbols do not decide a branch of inference, the hints decide it, and the branch
+// becomes a guard. For all sizes that satisfy the guards, the types are the types that [Graph.Bind] infers. There is
+// one exception: if a value exceeds [tensor.MaxBytes] at some sizes, only Bind rejects these sizes.
 //
 // If inference rejects a node at the hints, Symbolic returns the error, and also the result with the types and guards
 // of the earlier nodes.

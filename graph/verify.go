@@ -289,7 +289,7 @@ func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 		return errs
 	}
 	isChosen := func(impl Impl) bool { return n.Impl != nil && impl.Name == n.Impl.Name }
-	if !n.Impl.OnDevice() && !slices.ContainsFunc(n.Op.Impls, isChosen) { // Op.Impls has only those on the host
+	if !n.Impl.OnDevice() && !slices.ContainsFunc(n.Op.Impls, isChosen) { // Op.Impls omits implementations on devices
 		fail("no implementation is chosen")
 		return errs
 	}

@@ -173,7 +173,7 @@ func (c *Call) broadcastAlike(a, b, rank int) bool {
 }
 
 // isBroadcast reports whether an operand is broadcast along dimension d of the result. shape is the shape of the
-// operand, and rank the rank of the result.
+// operand, and rank is the rank of the result.
 func isBroadcast(shape []int, d, rank int) bool {
 	d -= rank - len(shape) // shapes are aligned at their last dimensions
 	return d < 0 || d < len(shape) && shape[d] == 1

@@ -188,8 +188,8 @@ func maxText(b graph.Bounds) string {
 	return strconv.Itoa(b.Max)
 }
 
-// addSymbol adds a symbol without bounds, unless the symbol exists. The file may declare the bounds later, or not at
-// all.
+// addSymbol adds a symbol without bounds, if the symbol does not exist. The file may declare the bounds later, or not
+// at all.
 func (l *loader) addSymbol(name string) {
 	if l.graph.Symbols == nil {
 		l.graph.Symbols = map[string]graph.Bounds{}

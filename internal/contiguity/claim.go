@@ -193,7 +193,7 @@ func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 		return nil, err
 	}
 	result.Classes = len(cases)
-	for _, path := range cases { // a class of the condition path.If; path.Value is the value of the formula in it
+	for _, path := range cases { // path.If is the condition of a class; path.Value is the formula's value in the class
 		if path.Value && path.Err == nil {
 			continue
 		}

@@ -33,9 +33,9 @@ func rowMajorOrder(rank int) []int {
 	return order
 }
 
-// denseFormulaFrom returns the condition that the dimensions listed in `order` are dense. required is the required
-// stride of the first listed dimension, and next is the required stride of a further dimension. For a whole value,
-// required is 1. The induction (denseStep) adds a single dimension to earlier dimensions.
+// denseFormulaFrom returns the condition that the dimensions listed in `order` are dense. The parameter required is the
+// required stride of the first listed dimension. The result next is the required stride of a further dimension. For a
+// whole value, required is 1. The induction (denseStep) adds a single dimension to earlier dimensions.
 func denseFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {

@@ -16,9 +16,9 @@ import "github.com/graphrun/graphrun/sym"
 // code. [sym.Bool.Holds] decides a branch, and may record the outcome as a guard. The zero sym.Int{} is the number 0.
 
 // orderedFormulaFrom returns the condition that the sizes of the dimensions listed in `order` are not 0, and that their
-// strides pass the test of the order. minStride is the lower bound of the first stride, and next is the lower bound of
-// the stride of a further dimension. For a whole value, minStride is 0. The induction (orderedStep) adds a single
-// dimension to earlier dimensions.
+// strides pass the test of the order. minStride is the lower bound of the first stride. The result next is the lower
+// bound of the stride of a further dimension. For a whole value, minStride is 0. The induction (orderedStep) adds a
+// single dimension to earlier dimensions.
 //
 // At dimension 0, the lower bound must differ from channelStride, the stride of the channels. By this condition,
 // PyTorch rejects ambiguous values, such as a value of shape [N, 1, 1, 1] with equal strides.
@@ -80,8 +80,8 @@ func orderedBranches(order []int) branchesFunc {
 
 // exactFormulaFrom returns the condition that the stride of each dimension listed in `order` is the product of the
 // sizes of the earlier dimensions. In contrast to denseFormulaFrom, it also compares the strides of dimensions of size
-// 1. required is the required stride of the first listed dimension, and next is the required stride of a further
-// dimension.
+// 1. The parameter required is the required stride of the first listed dimension. The result next is the required
+// stride of a further dimension.
 func exactFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {

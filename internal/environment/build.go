@@ -25,8 +25,8 @@ var Build = sync.OnceValue(func() string {
 	return digest
 })
 
-// determinesCode reports whether each dependency has a version with a checksum, and whether the main module
-// has such a version or was built from an unmodified revision.
+// determinesCode reports whether the build information determines the code: each dependency must have a version with a
+// checksum, and the main module must have such a version or be built from an unmodified revision.
 func determinesCode(info *debug.BuildInfo) bool {
 	settings := map[string]string{}
 	for _, setting := range info.Settings {

@@ -16,7 +16,7 @@ import (
 //	goProduct          tiny products
 //	goStore            adds sums and a bias to C
 
-// Panel widths of the portable kernels: the rows and columns of a register tile.
+// These are the panel widths of the portable kernels: the rows and columns of a register tile.
 const (
 	goMR = 4
 	goNR = 4
@@ -48,9 +48,9 @@ func goKernels[T number]() *kernelSet {
 
 // goMicro is the portable microFunc: c = a·b + init, plus rowBias[i] in row i if rowBias is not nil. a is a panel of 4
 // rows, and b is a panel of 4 columns. goMicro stores the first rows×cols sums. init may be c. rows and cols are at
-// most 4. goMicro makes two passes over the panels: the first computes columns 0 and 1 of the register tile, the second
-// columns 2 and 3. Each pass has 4×2 accumulators. A single pass would have 16 accumulators, but the compiler uses 15
-// vector registers on amd64. Spilling would cost more than reading A twice.
+// most 4. goMicro makes two passes over the panels: the first pass computes columns 0 and 1 of the register tile, and
+// the second pass computes columns 2 and 3. Each pass has 4×2 accumulators. A single pass would have 16 accumulators,
+// but the compiler uses 15 vector registers on amd64. Spilling would cost more than reading A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))

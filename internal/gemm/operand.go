@@ -2,8 +2,9 @@ package gemm
 
 import "github.com/graphrun/graphrun/internal/machine"
 
-// This file decides how the tiled path reads the operands: in place, from panels packed once for all tiles, or from
-// panels that each tile packs itself. A lane is a row of A or a column of B. A panel holds a few adjacent lanes.
+// This file decides how the tiled path reads the operands: in place, from panels that are packed once for all tiles, or
+// from panels that each tile packs separately. A lane is a row of A or a column of B. A panel holds a few adjacent
+// lanes.
 
 // operandPlan describes how the tiled path passes one operand to the kernels.
 type operandPlan struct {

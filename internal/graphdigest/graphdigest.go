@@ -20,8 +20,9 @@ import (
 // hashBlock is the number of bytes that are hashed between two checks of the context.
 const hashBlock = 1 << 20
 
-// Write writes a graph to a hash. It calls `data` for each constant, also in graphs that are attributes. data writes
-// the elements of the constant. Write fails if a graph file cannot express an op or an attribute of the graph.
+// Write writes a graph to a hash. It calls the function data for each constant, also in graphs that are attributes.
+// This function writes the elements of the constant. Write fails if a graph file cannot express an op or an attribute
+// of the graph.
 func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
 	withoutConstants := *g
 	withoutConstants.Constants = nil // a graph file may name files of constants; instead, data writes the elements below

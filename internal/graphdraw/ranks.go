@@ -73,7 +73,7 @@ func moveToSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 }
 
 // longestPath returns the boxes in topological order, and the length of the longest path to each box. This length is
-// the highest possible layer of the box. order lacks boxes on cycles and the boxes below them.
+// the highest possible layer of the box. The result order lacks boxes on cycles and the boxes below them.
 func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	ranks = make([]int, len(netsOf))
 	pending := make([]int, len(netsOf)) // number of incoming nets from boxes that are not in order

@@ -45,7 +45,7 @@ func Catch(err *error) {
 	}
 }
 
-// Mutex is a lock. Waiting for it ends when a context ends. The zero Mutex is unlocked.
+// Mutex is a lock. A wait for the lock ends when the context of the wait ends. The zero Mutex is unlocked.
 type Mutex struct {
 	once   sync.Once
 	locked chan struct{} // full while the lock is held

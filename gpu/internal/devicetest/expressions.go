@@ -37,8 +37,8 @@ func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 }
 
 // compare compares the results of expressions on a device with expr.Code.Eval. Each expression runs with all
-// [conform.Walks] (iterations that differ in strides). In short tests it runs with one of them. compare logs the counts
-// under a name.
+// [conform.Walks] (iterations that differ in strides). In short tests it runs with one of them. compare logs the
+// counts, with the given name.
 func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -247,7 +247,7 @@ func (d *dev) Run(steps []device.Step) error {
 }
 
 // barrier makes the writes of earlier kernels and copies visible to later accesses of the given kinds. access has bits
-// of VkAccessFlagBits, and stages the pipeline stages of these accesses.
+// of VkAccessFlagBits, and stages has the pipeline stages of these accesses.
 func (d *dev) barrier(access, stages uint32) {
 	barrierInfo := memoryBarrier{SType: sMemoryBarrier, SrcAccessMask: accessShaderWrite | accessTransferWrite,
 		DstAccessMask: access}

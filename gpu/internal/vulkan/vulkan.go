@@ -77,8 +77,8 @@ func call(function uintptr, args ...uintptr) error {
 }
 
 // load finds functions by name and stores their addresses. getProcAddr is the address of vkGetInstanceProcAddr or
-// vkGetDeviceProcAddr, and object the instance (0 for functions without one) or the device. The keys of `functions` are
-// names without the prefix vk.
+// vkGetDeviceProcAddr. object is the instance (0 for functions without an instance) or the device. The keys of
+// `functions` are names without the prefix vk.
 func load(getProcAddr, object uintptr, functions map[string]*uintptr) error {
 	for name, address := range functions {
 		cName := append([]byte("vk"+name), 0)

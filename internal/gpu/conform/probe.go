@@ -23,7 +23,8 @@ const probeElements = 1 << 13
 
 // Probe tests the operations that some devices do not round correctly, on random and special numbers. It returns the
 // operations for which all results equal the results of Code.Eval. hasFloat64 means that the device has float64.
-// maxParams is the maximum number of parameters of its kernels. run runs kernels. Probe returns the errors of run.
+// maxParams is the maximum number of parameters of its kernels. The function run runs kernels. Probe returns its
+// errors.
 func Probe(hasFloat64 bool, maxParams int, run Run) (ExactOps, error) {
 	exact := ExactOps{Target: lower.Target{MaxParams: maxParams}}
 	trial := lower.IEEE // a target that computes everything exactly

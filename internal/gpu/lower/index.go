@@ -43,7 +43,7 @@ func (s *scalarBuilder) quotient(x ir.Value, n int) ir.Value {
 		return s.op(lane.Shr, u32, x, s.u32(log))
 	}
 	multiplier := uint64(1)<<(31+log)/uint64(n) + 1
-	// The shift is by 31+log bits. MulHigh has already shifted by 32 of them.
+	// The shift is by 31+log bits. MulHigh has already shifted by 32 bits.
 	return s.op(lane.Shr, u32, s.Emit(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.u32(log-1))
 }
 

@@ -132,7 +132,7 @@ func (s *scalarBuilder) selectValue(dtype tensor.DType, condition, yes, no ir.Va
 
 // eval adds the instructions of an expression without elementary functions, and returns their values, indexed as
 // code.Insts. load returns one number of the element of an operand: the imaginary part if part is 1, otherwise the real
-// part. A real element is its own real part.
+// part. For a real element, it returns the element.
 func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Value) []ir.Value {
 	tables := map[uint64]*[32]float32{} // by Inst.Imm: equal tables must have the same pointer (ir.Builder.Lookup)
 	values := make([]ir.Value, len(code.Insts))

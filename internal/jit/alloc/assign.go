@@ -169,8 +169,8 @@ func (a *allocator) newRegister(virt Virt) Operand {
 	return a.registerOperand(virt, reg, fullWidth)
 }
 
-// releaseDead frees the registers of those sources and results of an instruction that have no further uses. If the list
-// runs once per row (OncePerRow) and the result has a permanent slot, releaseDead saves the result there first.
+// releaseDead frees the registers of an instruction's sources and result if they have no further uses. If the list runs
+// once per row (OncePerRow) and the result has a permanent slot, releaseDead saves the result there first.
 func (a *allocator) releaseDead(inst *Inst) {
 	inst.eachUse(a.release)
 	if inst.Dst == 0 || a.values[inst.Dst].Acc != nil {
