@@ -5,7 +5,7 @@ import "github.com/graphrun/graphrun/tensor"
 // This file has the builtin ** (pow).
 
 // pow uses cheaper operations for the plain exponents 2, 3, -1 and 0.5, as pow_tensor_scalar_optimized_kernel of
-// PyTorch does, and repeated squaring for integers.
+// PyTorch does. For integers it uses repeated squaring.
 func pow(t *typer, x []formulaValue) formulaValue {
 	exponent := x[1]
 	dtype, x := t.promote(x...)

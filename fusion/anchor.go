@@ -14,8 +14,8 @@ import (
 // This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node,
 // called the whole in this file, computes the anchor and then an epilogue: an expression that is applied to each
 // element of the anchor's result. The operands of the whole are the operands of the anchor, followed by the operands of
-// the epilogue. The memory of one of its results, the carrier (see carrierResult), holds the anchor's result until the
-// epilogue overwrites it. For example, relu(conv(x, w) + skip) is one node:
+// the epilogue. One result of the whole is the carrier (see carrierResult). The memory of the carrier holds the
+// anchor's result until the epilogue overwrites it. For example, relu(conv(x, w) + skip) is one node:
 //
 //	operands:  x, w     operands of the anchor, a convolution; Fusion.AnchorOperands is 2
 //	           skip     operand of the epilogue

@@ -16,8 +16,8 @@ import (
 // and a sum along dimension 0 starts 64 runs of 100 columns. AddUnoverlapped adds work that does not overlap with
 // memory access, such as starting a row.
 //
-// [OpCounts] has the operations of the expression: Folds is the number of folds for each element, and Passes the number
-// of passes over each row.
+// [OpCounts] has the operations of the expression: Folds is the number of folds for each element, and Passes is the
+// number of passes over each row.
 
 // folding describes the folded dimensions of an operand.
 type folding struct {

@@ -95,7 +95,7 @@ var Fused = func() *graph.Op {
 	return op
 }()
 
-// errNoFusion is the error for a node with the op of fused nodes that a pass did not make.
+// errNoFusion is the error for a fused node that was not made by a pass.
 var errNoFusion = errors.New("only passes can make fused nodes")
 
 // inferFused infers the parts one after the other.

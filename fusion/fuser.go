@@ -124,10 +124,10 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 	return fused, builder.inline(f, parts)
 }
 
-// nodeBuilder builds a fused node from its parts. The parameter member of a method is the node of the group that
-// becomes a part, and a FusedPart describes the part. A FusedArg is an operand of a part: output Index of part Part or,
-// if Part is negative, operand Index of the fused node. The parameter keep reports whether a value of the group remains
-// a result.
+// nodeBuilder builds a fused node from its parts. In its methods, the parameter member is a node of the group that
+// becomes a part. A FusedPart describes the part. A FusedArg is an operand of a part: output Index of part Part or, if
+// Part is negative, operand Index of the fused node. The parameter keep reports whether a value of the group remains a
+// result.
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node

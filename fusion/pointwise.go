@@ -110,8 +110,8 @@ func compiledGrain(elementNS float64) int {
 	return grain
 }
 
-// evenGrain returns a number of elements near grain that makes all chunks about equal in size. It is a multiple of
-// LineBytes, so that chunks of any element size consist of whole cache lines.
+// evenGrain returns a number of elements per chunk, near grain, for which all chunks have about the same size. It is a
+// multiple of LineBytes, so that chunks of any element size consist of whole cache lines.
 func evenGrain(elements, grain int) int {
 	chunks := max(1, machine.DivideUnits(elements, 1, grain).Chunks) // DivideUnits returns 0 chunks for 0 elements
 	divisor := chunks * machine.LineBytes

@@ -141,8 +141,8 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	return n.inferByOp(g, state)
 }
 
-// InfersLike reports whether n is a pointwise node with the same op, attributes and operand types as last, and with the
-// same operands that are numbers. Inference of both nodes then has the same results. last must have been inferred.
+// InfersLike reports whether n is a pointwise node that has the same op, attributes and operand types as last, and the
+// same numbers as operands. Inference of both nodes then has the same results. last must have been inferred.
 func (n *Node) InfersLike(last *Node) bool {
 	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs {
 		return false

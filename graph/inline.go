@@ -9,8 +9,8 @@ import (
 )
 
 // InlineControlFlow replaces nodes of control flow by the nodes that they run. If sizes determine which graph a node
-// runs ([Op.TakenBranch]), the nodes of that graph replace it. If sizes determine how many times a node runs a graph
-// ([Op.Repeats]), the nodes of all iterations replace it. For example, if sizes make the condition true:
+// runs ([Op.TakenBranch]), the nodes of that graph replace the node. If sizes determine how many times a node runs a
+// graph ([Op.Repeats]), the nodes of all iterations replace the node. For example, if sizes make the condition true:
 //
 //	y = if(condition, then, else)     then: t = relu(x), s = add(t, x), output s
 //

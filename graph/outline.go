@@ -46,8 +46,8 @@ func (o PartialType) Join(other PartialType) PartialType {
 	return PartialType{DType: o.DType, Sizes: sizes}
 }
 
-// Stacked returns the outline of the result of stacking values with outline o along a new dimension, axis. The size of
-// the new dimension is unknown. A negative axis counts from the end.
+// Stacked returns the outline of the result of stacking values with outline o along the new dimension `axis`. The size
+// of the new dimension is unknown. A negative axis counts from the end.
 func (o PartialType) Stacked(axis int) PartialType {
 	if o.Sizes == nil {
 		return o

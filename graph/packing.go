@@ -30,8 +30,9 @@ type Packing struct {
 }
 
 // Packed describes a value whose data are the packed form of another value, the original. Format is the name of the
-// form ([Packing.Format]), and Of is the name of the original. Type and Meta are the type and meta of the original,
-// which calls that read the packed value use. Value.Type and Value.Meta of the packed value describe the packed data.
+// form ([Packing.Format]), and Of is the name of the original. Type and Meta are the type and meta of the original.
+// Calls that read the packed value use this type and meta. Value.Type and Value.Meta of the packed value describe the
+// packed data.
 type Packed struct {
 	Format string
 	Of     string

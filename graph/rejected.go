@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// This file has functions for callers that continue although inputs, constants or nodes cannot be read, or inference
-// rejects nodes. For example, if the file of the constant w is missing, a command still plans the rest of the graph a =
-// relu(x), b = matmul(a, w), c = neg(b): [Graph.DropValues] keeps a, and returns errors for w and b. It returns no
-// error for c, which does not read w directly.
+// This file has functions for callers that continue after errors: inputs, constants or nodes that cannot be read, and
+// nodes that inference rejects. For example, if the file of the constant w is missing, a command still plans the rest
+// of the graph a = relu(x), b = matmul(a, w), c = neg(b): [Graph.DropValues] keeps a, and returns errors for w and b.
+// It returns no error for c, which does not read w directly.
 
 // DropValues returns a copy of the graph without unavailable values, and without the nodes and outputs that depend on
 // them. Unavailable values are inputs and constants that could not be read. `unavailable` maps each of them to the

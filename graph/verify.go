@@ -19,9 +19,9 @@ const (
 	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are as inferred, too, if passes
 	// may not choose another layout: see [Node.LayoutIsFree].
 	Typed
-	// LaidOut means that pins are met. Every node whose op has implementations has a chosen implementation, which
-	// supports the layouts of the node's operands and outputs. If a graph has this property, passes may add or remove
-	// no nodes except copies of constants.
+	// LaidOut means that pins are met. Every node whose op has implementations has a chosen implementation, which supports
+	// the layouts of the node's operands and outputs. If a graph has this property, passes may add and remove copies of
+	// constants, but no other nodes.
 	LaidOut
 )
 

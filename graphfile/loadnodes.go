@@ -315,7 +315,8 @@ type decodedAttrs struct {
 	errOffset   int            // offset of this mistake in bytes, relative to the start of the attributes
 }
 
-// readAttrs reads the attributes of an object into given, and their offsets relative to scanner.base into attrOffsets.
+// readAttrs reads the attributes of an object into `given`. It stores their offsets, relative to scanner.base, in
+// attrOffsets.
 func (l *loader) readAttrs(schema *graph.Schema, scanner *scanner, given graph.Attrs,
 	attrOffsets map[string]int) error {
 	return scanner.object(func(key string, offset int) error {

@@ -116,8 +116,8 @@ func (p *Proof) Outputs() []int {
 }
 
 // followAll follows nodes in order, and then checks the outputs. If the rows may be at several places after a reshape,
-// followAll tries these places in order, each with all later nodes. If all fail, followAll returns the error of the
-// attempt that followed the most nodes, and the node that prevents the proof in this attempt.
+// followAll tries these places in order. For each place it follows all later nodes. If all fail, followAll returns the
+// error of the attempt that followed the most nodes, and the node that prevents the proof in this attempt.
 func (p *Proof) followAll(nodes []*graph.Node) (culprit *graph.Node, reason error) {
 	s := &search{Proof: p, nodes: nodes, furthest: -1, retriesLeft: maxRetriesPerNode * len(nodes)}
 	succeeded := s.followFrom(0)

@@ -22,8 +22,8 @@ import (
 
 // Axis is the batch dimension of a program: dimension 0 of all inputs. A row is an index of this dimension. Runs are
 // joined along the batch dimension: for example, runs with inputs of shapes [2, 3, 224, 224] and [1, 3, 224, 224]
-// become one run with an input of shape [3, 3, 224, 224]. [Prove] makes an Axis if joining runs does not change their
-// results. [Axis.EfficientRows] returns the number of rows that a batch should have.
+// become one run with an input of shape [3, 3, 224, 224]. [Prove] makes an Axis if it can prove that the rows are
+// independent. [Axis.EfficientRows] returns the number of rows that a batch should have.
 type Axis struct {
 	maxRows       int             // maximum number of rows of a batch
 	exact         bool            // runs are joined only if the plan of each run is also the plan of the batch

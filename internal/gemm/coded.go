@@ -19,9 +19,9 @@ import (
 // because packing is rarely faster.
 //
 // Loops are nested as follows. A tile of C is divided into blocks of rows. The part of A for a block of rows fits L2.
-// Within a block of rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same
-// height and, if A is packed, the same position in their panels form a stack. One call of machine code computes several
-// register tiles of a stack.
+// Within a block of rows, all register tiles of one panel of B form a strip. A stack has the tiles of a strip that have
+// the same height. If A is packed, these tiles also have the same position in their panels. One call of machine code
+// computes several register tiles of a stack.
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows

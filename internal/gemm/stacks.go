@@ -2,7 +2,7 @@ package gemm
 
 // This file divides the rows of a block into stacks of register tiles (coded.go). For example, with AVX-512 a panel of
 // B has 4 vectors: 64 columns of float32. Register tiles of 4 vectors have at most 6 rows. If A is read in place, a
-// block of 100 rows has two stacks: 15 tiles of 6 rows, and 2 tiles of 5.
+// block of 100 rows has two stacks: 15 tiles of 6 rows, and 2 tiles of 5 rows.
 
 // maxStacks is the maximum number of stacks of a strip: two in whole panels of A, and two in the last panel.
 const maxStacks = 4

@@ -134,7 +134,8 @@ func (d *dev) open(index int32) error {
 	return err
 }
 
-// retainContext retains the primary context of the device, and sets d.info without its ExactOps, and d.processor.
+// retainContext retains the primary context of the device. It sets d.processor, and all fields of d.info except
+// ExactOps.
 func (d *dev) retainContext() error {
 	name := make([]byte, 256)
 	var major, minor, integrated int32

@@ -111,7 +111,7 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 func addGather(work *graph.Work, form *graph.Gather, metas []tensor.Meta) {
 	for i, operand := range form.Operands {
 		access := graph.Dense
-		if i == 1 { // the kernel reads the number of bytes of the output (operand 0) from the table (operand 1)
+		if i == 1 { // the bytes read from the table (operand 1) are the bytes of the output (operand 0)
 			operand = form.Operands[0]
 			if contiguousBytes(form) < transactionBytes {
 				access = graph.Gathered

@@ -12,8 +12,8 @@ type Builder struct {
 	scopes []map[Inst]Value // pure instructions and their values, for each open block; the outermost block first
 }
 
-// NewBuilder returns a builder of a kernel. params is the number of parameters (addresses), and groupSize the number of
-// threads in a group.
+// NewBuilder returns a builder of a kernel. params is the number of parameters (addresses), and groupSize is the number
+// of threads in a group.
 func NewBuilder(params, groupSize int) *Builder {
 	return &Builder{Kernel{Params: params, GroupSize: groupSize}, []map[Inst]Value{{}}}
 }

@@ -27,8 +27,8 @@ type checker struct {
 	visible []bool // indexed by value: whether the block of the value is still open
 }
 
-// Check returns an error if the kernel is invalid. In a valid kernel, kernels may contain each operation, and operands
-// have the right number and dtypes. A value is used only after its instruction, and only in the block of the
+// Check returns an error if the kernel is invalid. A valid kernel has only operations that kernels may contain, with
+// the right number and dtypes of operands. A value is used only after its instruction, and only in the block of the
 // instruction and in inner blocks. Blocks are nested, and every block ends. For example, v3 below is visible in v4
 // only:
 //

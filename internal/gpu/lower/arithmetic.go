@@ -9,8 +9,8 @@ import (
 )
 
 // This file adds operations on floats that some devices lack or round differently. It uses operations that all devices
-// have. For example, a float32 FMA becomes a product and a sum of float64 (fma), and fmod a loop of integer divisions
-// (mod).
+// have. For example, a float32 FMA becomes a product and a sum of float64 (fma), and fmod becomes a loop of integer
+// divisions (mod).
 
 // correctlyRounded adds Div, Sqrt or FMA of floats, correctly rounded. If the device rounds the operation correctly
 // only in float64, operations on float32 are computed in float64.

@@ -17,9 +17,9 @@ import (
 const maxEpilogue = 2048
 
 // epilogue is the expression that the kernel of a contraction applies to its results. The kernel has the parameters of
-// the contraction (the result, A, B and the addend, if any), then the parameters of the epilogue. For example, let a
-// contraction have 3 parameters. Let its epilogue have an output that overwrites the result, and one operand, a bias.
-// Then dtypes has the dtypes of the output and the bias, params is [0 3], and buffers is [5].
+// the contraction (the result, A, B and, if there is one, the addend), followed by the parameters of the epilogue. For
+// example, let a contraction have 3 parameters. Let its epilogue have an output that overwrites the result, and one
+// operand, a bias. Then dtypes has the dtypes of the output and the bias, params is [0 3], and buffers is [5].
 type epilogue struct {
 	code    *expr.Code
 	dtypes  []tensor.DType // of the outputs, then of the operands; without the result of the contraction

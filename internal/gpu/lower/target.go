@@ -1,5 +1,5 @@
 // Package lower generates device kernels. [Pointwise] compiles an expression over an iteration. [Rows] compiles an
-// expression that folds rows, [Gather] a gather, and [Contraction] a matrix product or a convolution.
+// expression that folds rows. [Gather] compiles a gather. [Contraction] compiles a matrix product or a convolution.
 //
 // A kernel is made for one call: sizes and strides are constants in its code, and the addresses of operands are its
 // parameters. Indices have 32 bits. A thread computes its index in each dimension by divisions by constants, which are

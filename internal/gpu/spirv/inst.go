@@ -110,7 +110,7 @@ func (p *printer) emitStore(dtype tensor.DType, address uint32, words []uint32) 
 }
 
 // emitControl adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow.
-// The header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches
+// The header of a Loop or If names its merge block. The header of a Loop also names the continue block, which branches
 // back. continueOrElseLabel is the label of the continue block or, for an If, of the Else. The blocks of a Loop are
 //
 //	beginLabel             the header: OpLoopMerge, and a branch to the body

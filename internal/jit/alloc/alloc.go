@@ -188,7 +188,7 @@ func (a *allocator) setOwner(virt Virt, reg int8) {
 
 // reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Lists that run
 // once per row load a row constant from its operand. Other lists load it from its permanent slot. A value that is
-// constant for all calls is always loaded from its operand.
+// constant for all calls is always loaded by its Reload.
 func (a *allocator) reloadOf(virt Virt) *Reload {
 	value := &a.values[virt]
 	isInSlot := value.Invariant && !value.Constant && !a.OncePerRow
