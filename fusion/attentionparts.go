@@ -100,7 +100,7 @@ func checkProductOperands(values []graph.Arg) error {
 			return fmt.Errorf("operands of its products have dtype %v: want float32 or float64, the same for all",
 				meta.DType)
 		case i < productOperandCount && arg.Value.Const != nil:
-			return fmt.Errorf("%q is a constant, which only a product of its own packs before the runs", arg.Value.Name)
+			return fmt.Errorf("%q is a constant: only a separate product can pack it before the runs", arg.Value.Name)
 		}
 	}
 	return nil
