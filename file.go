@@ -68,8 +68,8 @@ func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
 	return l.read(ctx, r, name, filepath.Dir(name))
 }
 
-// read reads the file with the given name from r. The files of its constants are in folder dir of the file system. An
-// empty dir means that there are no such files.
+// read reads the file with the given name from r. Folder dir of the file system has the files of its constants. An
+// empty dir means that constants have no files.
 func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File, error) {
 	if l.Lookup == nil {
 		l.Lookup = kernels.Lookup
@@ -112,7 +112,7 @@ func isModel(name string, r io.ReaderAt) bool {
 	}
 	var first [1]byte
 	if n, _ := r.ReadAt(first[:], 0); n == 0 {
-		return false // an unreadable file: parsing reports the error
+		return false // the file is unreadable: parsing reports the error
 	}
 	return first[0] < ' ' && !strings.ContainsRune("\t\r\n", rune(first[0]))
 }
@@ -234,7 +234,7 @@ func (f *File) sizes() (map[string]int, error) {
 			return nil, program.UnknownSymbol(name, f.signature)
 		}
 	}
-	if f.model == nil { // the conversion of a model checks these names: its signature lacks inputs of unknown rank
+	if f.model == nil { // for a model, the conversion checks the names: its signature lacks inputs of unknown rank
 		for _, name := range sorted.Keys(f.Loader.Shapes) {
 			if v := f.signature.Value(name); v == nil || !slices.Contains(f.signature.Inputs, v) {
 				return nil, fmt.Errorf("a shape is given for %q, but the file has no such input%s", name,

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Pieces consists of two codes that replace a [Code] with folds if rows are cut into pieces. PieceCode folds one piece.
+// Pieces replaces a [Code] with folds when rows are cut into pieces. It has two codes: PieceCode folds one piece, and
 // Join combines the results of all pieces of a row. A Pieces is immutable. For example, the mean of a row of n elements
 // in 3 pieces:
 //
@@ -15,8 +15,8 @@ import (
 //	PieceCode:  y0 = reduce add(x0)         x0: a piece     the results for the 3 pieces: s0, s1, s2
 //	Join:       y0 = reduce add(x0) / x1    x0: s0, s1, s2  x1: operand 1 of Code, so In is [1]
 type Pieces struct {
-	// PieceCode has an output for each fold of the code. Its operands are the operands of the code and one more: the
-	// index in the row of the piece's first element. This last operand is an int32, with one element for the piece.
+	// PieceCode has an output for each fold of the code. Its operands are the operands of the code, followed by an
+	// int32 with one element per piece: the index in the row of the piece's first element.
 	PieceCode *Code
 	// Join computes the outputs of the code. A row of Join has one element for each piece. The operands of Join are the
 	// outputs of PieceCode, followed by operands of the code with one element for each row; In lists their indices.
@@ -26,14 +26,14 @@ type Pieces struct {
 	DependentFolds int
 }
 
-// MaxCutLen is the maximum length in elements of a row that can be cut into pieces. Positions in such a row fit an
+// MaxCutLen is the maximum length, in elements, of a row that can be cut into pieces. A position in such a row fits an
 // int32.
 const MaxCutLen = 1 << 30
 
 // Pieces splits the folds of the code for rows that are cut into pieces. uniform marks operands with one element for
-// each row. Pieces fails if the result of the row cannot be computed from the results of the pieces. A fold that
-// depends on no other fold is combined across pieces by its own operation. A fold that depends on another fold is
-// supported in one form only, the least value among the elements that equal an extreme (an argmax or argmin):
+// each row. Pieces fails if the result of the row cannot be computed from the results of the pieces. If a fold depends
+// on no other fold, its operation also combines the results of the pieces. A fold that depends on another fold is
+// supported only if it is the least value among the elements that equal an extreme (an argmax or argmin):
 //
 //	reduce min(select(x == reduce max(x), v, k)), also with (x == reduce max(x)) | (x != x)
 //
@@ -243,7 +243,7 @@ func (p *pieceSplitter) pieceResult(v Value) Value {
 	return p.fail("v%d is not a fold", v)
 }
 
-// joinOperand returns the index of the operand of Join that is operand i of the code.
+// joinOperand returns the index that operand i of the code has among the operands of Join.
 func (p *pieceSplitter) joinOperand(i int) int {
 	for k, operand := range p.operands {
 		if operand == i {

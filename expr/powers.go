@@ -5,7 +5,7 @@ import "github.com/graphrun/graphrun/tensor"
 // This file has the builtin ** (pow).
 
 // pow uses cheaper operations for the plain exponents 2, 3, -1 and 0.5, as pow_tensor_scalar_optimized_kernel of
-// PyTorch does, and repeated squaring for integers.
+// PyTorch does. For integers it uses repeated squaring.
 func pow(t *typer, x []formulaValue) formulaValue {
 	exponent := x[1]
 	dtype, x := t.promote(x...)
@@ -59,9 +59,9 @@ func (t *typer) powConst(base Value, exponent int64) Value {
 	return result
 }
 
-// powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0, except
-// for bases 1 and -1. The instructions process all bits of the exponent one after another, because an expression has no
-// loops.
+// powInt returns base to the power of exponent, as native::powi of PyTorch does. A negative exponent gives 0 if the
+// base is neither 1 nor -1. The instructions process all bits of the exponent one after another, because an expression
+// has no loops.
 func (t *typer) powInt(base, exponent Value) Value {
 	dtype := t.b.DType(base)
 	zero, one := t.b.Int(dtype, 0), t.b.Int(dtype, 1)

@@ -19,8 +19,8 @@ import (
 // that depend only on numbers and constants. If a later pass needs a value that varies within the row, the pass
 // recomputes it. If recomputing costs more than a store and a load, the value is stored as a row instead.
 //
-// For example, a softmax, y0 = e / reduce add(e) with e = exp(x0 - reduce max(x0)), has three passes, two numbers m and
-// s, and a stored row e in the memory of y0:
+// For example, the code of a softmax is y0 = e / reduce add(e), with e = exp(x0 - reduce max(x0)). It has three passes,
+// two numbers m and s, and a stored row e in the memory of y0:
 //
 //	pass 0:  loads x0;      folds max(x0) to m
 //	pass 1:  loads x0, m;   stores e = exp(x0 - m), and folds add(e) to s
@@ -28,7 +28,7 @@ import (
 type RowProgram struct {
 	Code       *Code
 	Uniform    []bool // indexed by operand: whether it has one element for each row
-	PerElement []bool // indexed by output: whether it has an element for each element of a row, not one for each row
+	PerElement []bool // indexed by output: one element for each element of a row (true) or for each row (false)
 	Passes     []RowPass
 	Numbers    []tensor.DType // dtypes of the numbers that are stored between passes
 	Rows       []Row
@@ -38,7 +38,7 @@ type RowProgram struct {
 type RowPass struct {
 	Code        *Code   // computed for each element; nil if the pass has no loop
 	In, Out     []Place // the places of the operands and outputs of Code
-	Folds       []Fold  // folds of values of Code; each value is an output that is not stored
+	Folds       []Fold  // each folds an output of Code; this output is not stored
 	FoldResults []int   // indexed by fold: the index in RowProgram.Numbers of its result
 	// PerRow is computed once per row, from numbers and operands with one element for each row. It is nil if there is
 	// nothing to compute. PerRowIn and PerRowOut are the places of its operands and outputs.
@@ -50,7 +50,7 @@ type RowPass struct {
 type Place struct {
 	Kind    PlaceKind
 	N       int // an index that depends on Kind
-	Element int // 0 in Passes; for an element, pass or row, see Columns, Overlap and Pipeline of [RowProgram]
+	Element int // 0 in Passes; its meaning in other programs: see RowProgram's Columns, Overlap and Pipeline
 }
 
 // PlaceKind is the kind of a [Place].
@@ -101,8 +101,8 @@ func (c *Code) RowProgram(uniform, perElement []bool) (*RowProgram, error) {
 	}
 	split.Passes = make([]RowPass, split.countPasses())
 	split.perRowNumbers = make([][]Value, len(split.Passes))
-	// From last to first, because a pass adds the numbers and stored rows that it needs to the outputs of earlier
-	// passes.
+	// The last pass is built first: a pass adds outputs (numbers and stored rows) to the earlier passes that compute
+	// them.
 	for pass := len(split.Passes) - 1; pass >= 0; pass-- {
 		if err := split.buildPerRow(pass); err != nil {
 			return nil, err
@@ -121,14 +121,15 @@ type splitter struct {
 	code        *Code
 	variesInRow []bool // indexed by value: whether it varies within the row; otherwise it is a number
 	// passOf[v] is the index of the pass that computes value v. For a number, it is the index of the pass after which
-	// the number is computed, or -1 if the number depends on no pass. In the softmax, x0 has the pass 0, m 0, e 1, s 1,
-	// y0 2. For a Scan, it is the first pass that can load the result: the pass before it writes the row.
+	// the number is computed, or -1 if the number depends on no pass. In the softmax, passOf is 0 for x0 and m, 1 for e
+	// and s, and 2 for y0. For a Scan, passOf is the first pass that can load the result; the previous pass writes the
+	// row.
 	passOf         []int
 	numberIndex    []int     // indexed by value: its index in Numbers, or -1
 	rowIndex       []int     // indexed by value: its index in Rows, or -1
 	writerPass     []int     // indexed by row: the pass that writes it
 	lastReader     []int     // indexed by row: the last pass that reads it
-	inOutputMemory []bool    // indexed by output: whether a scanned row is this output and is stored in its memory
+	inOutputMemory []bool    // indexed by output: whether its memory stores a scanned row that is the output
 	perRowNumbers  [][]Value // indexed by pass: the numbers that its PerRow computes
 }
 
@@ -155,7 +156,7 @@ func (s *splitter) assignPasses() {
 			s.passOf[v] = max(s.passOf[v], s.firstPass(operand, inLoop))
 		}
 		switch inst.Op {
-		case Reduce: // a number; a fold of numbers that depend on no pass is in pass 0
+		case Reduce: // the result is a number; a fold of numbers that depend on no pass runs in pass 0
 			s.variesInRow[v], s.passOf[v] = false, max(s.passOf[v], 0)
 		case Scan:
 			const writtenInLoop = true // a loop writes the operand to the row, even if it is a number
@@ -303,7 +304,7 @@ func (s *splitter) passOutputs(pass int) (outputs []Output, places []Place) {
 		}
 	}
 	for row, writer := range s.writerPass {
-		isOutput := s.Rows[row].Out >= 0 && s.Rows[row].Scan == Invalid // the pass stores it as an output of the code
+		isOutput := s.Rows[row].Out >= 0 && s.Rows[row].Scan == Invalid // the pass stores the row as an output
 		if writer != pass || isOutput {
 			continue
 		}
@@ -356,8 +357,8 @@ func (s *splitter) requireNumber(v Value) Place {
 	return Place{Kind: AtNumber, N: s.numberIndex[v]}
 }
 
-// emitter builds a new code, RowPass.Code or RowPass.PerRow, from values of the whole code: mark selects the values
-// that the new code needs, and emit builds them. A value that the new code loads becomes an operand of it.
+// emitter builds a new code, RowPass.Code or RowPass.PerRow, from values of the whole code. mark selects the values
+// that the new code needs, and emit builds them. A value that the new code loads becomes an operand of the new code.
 type emitter struct {
 	splitter *splitter
 	builder  *Builder // builds the new code

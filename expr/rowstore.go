@@ -2,9 +2,9 @@ package expr
 
 import "slices"
 
-// A row program runs several passes over a row. This file decides which values a pass stores for a later pass: a stored
-// value is loaded there instead of being computed again. splitter (rowprogram.go) builds the passes. Its field
-// passOf has the pass that computes each value, and rowIndex the stored row of each value, or -1.
+// A row program runs several passes over a row. This file decides which values a pass stores. A later pass loads a
+// stored value instead of computing it again. splitter (rowprogram.go) builds the passes. Its field passOf has the pass
+// that computes each value. Its field rowIndex has the stored row of each value, or -1.
 
 // recomputeCost is the maximum cost of recomputing an element in a later pass, in simple operations. It is about the
 // cost of storing and loading the element.

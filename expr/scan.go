@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Scanner has the loops of a running fold. A running fold replaces each element of a row by the fold of all elements up
-// to and including this element: a running sum replaces 1, 2, 3 by 1, 3, 6. A carry is the fold of the elements so far.
+// Scanner has the loops of a running fold. A running fold replaces each element of a row by the fold of this element
+// and all elements before it: a running sum replaces 1, 2, 3 by 1, 3, 6. A carry is the fold of the elements so far.
 type Scanner struct {
 	Carry int // size of a carry in bytes
 	// Begin sets n carries to the neutral element.

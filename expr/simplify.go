@@ -145,7 +145,7 @@ func (b *Builder) operandIfOtherIs(inst Inst, x float64) Value {
 	return None
 }
 
-// neutralOfSum returns the x with x + y = y for all y: -0 for floats, 0 for integers.
+// neutralOfSum returns the number x such that x + y = y for all y: -0 for floats, 0 for integers.
 func neutralOfSum(isFloat bool) float64 {
 	if isFloat {
 		return math.Copysign(0, -1)

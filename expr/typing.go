@@ -32,10 +32,10 @@ type Typing struct {
 }
 
 // Code derives the instructions of the formula for operands of the given dtypes in memory, by the promotion rules of
-// PyTorch. Plain numbers promote by category only, quotients and elementary functions of integers are float32, and
-// comparisons are bool. float16 and bfloat16 are computed in float32. A float32 is rounded to 16 bits only where it is
+// PyTorch. Plain numbers promote by category only. Quotients and elementary functions of integers are float32.
+// Comparisons are bool. float16 and bfloat16 are computed in float32. A float32 is rounded to 16 bits only where it is
 // a result of the formula, or at a cast (float16(x), type_as(v, x)). Complex numbers are pairs of values. For example,
-// the formula x * 2 + y of a bfloat16 x and a float32 y is
+// the formula x * 2 + y, with a bfloat16 x and a float32 y, becomes
 //
 //	v0 = load x0 (bfloat16)    v1 = convert v0 to float32    v2 = load x1
 //	v3 = const 2               v4 = v1 * v3                  y0 = v4 + v2 (float32)
@@ -66,7 +66,7 @@ func (f *Formula) Code(in []tensor.DType, typing Typing) (code *Code, err error)
 	return code, err
 }
 
-// bindNames returns the scope of a formula: its given numbers and its operands, which it loads.
+// bindNames returns the scope of a formula: the given numbers and the operands. It loads the operands.
 func (t *typer) bindNames(params []string, in []tensor.DType, typing Typing) scope {
 	env := scope{}
 	for name, number := range typing.Attrs {
@@ -95,7 +95,7 @@ type formulaValue struct {
 	dtype     tensor.DType
 	re        Value         // the value or its real part; a float32 if dtype is a 16-bit float
 	im        Value         // the imaginary part of a complex value, else None
-	number    tensor.Scalar // the plain number; not set for a typed value
+	number    tensor.Scalar // the plain number; unset for a typed value
 	isZeroDim bool          // the operands on which the value depends have no dimensions
 }
 
@@ -124,7 +124,7 @@ func (t *typer) fail(format string, args ...any) {
 	panic(errorAt(t.text, pos, fmt.Sprintf(format, args...)))
 }
 
-// require fails at a position of the text unless ok.
+// require fails at a position of the text if ok is false.
 func (t *typer) require(pos int, ok bool, format string, args ...any) {
 	if !ok {
 		panic(errorAt(t.text, pos, fmt.Sprintf(format, args...)))
@@ -190,8 +190,8 @@ func allZeroDim(args []formulaValue) bool {
 	return hasTyped
 }
 
-// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number too,
-// except for functions such as casts, whose result always has a dtype.
+// apply evaluates an operator or a function. If all operands are plain numbers, the result is a plain number, too.
+// Functions such as casts are an exception: their result always has a dtype.
 func (t *typer) apply(name string, args []formulaValue) formulaValue {
 	function := builtins[name]
 	switch {
@@ -297,7 +297,7 @@ func (t *typer) promotedDType(args ...formulaValue) (tensor.DType, error) {
 	return promotion.Result()
 }
 
-// commonDType is promotedDType, but fails if the values have no common dtype.
+// commonDType returns the result of promotedDType. It fails if the values have no common dtype.
 func (t *typer) commonDType(args ...formulaValue) tensor.DType {
 	dtype, err := t.promotedDType(args...)
 	if err != nil {
@@ -312,7 +312,7 @@ func (t *typer) promote(args ...formulaValue) (tensor.DType, []formulaValue) {
 	return dtype, t.convertAll(dtype, args)
 }
 
-// promoteFloat is promote, but replaces an integer common dtype by a float.
+// promoteFloat converts values to their common dtype, as promote does. It replaces an integer common dtype by a float.
 func (t *typer) promoteFloat(args ...formulaValue) (tensor.DType, []formulaValue) {
 	dtype := t.commonDType(args...)
 	if dtype.IsIntegral(true) { // true: also bool
@@ -355,11 +355,11 @@ func (t *typer) convert(v formulaValue, dtype tensor.DType) formulaValue {
 	return converted
 }
 
-// computedDType returns the dtype in which the numbers of a dtype, or the parts of its complex numbers, are computed:
-// float32 for 16-bit floats.
+// computedDType returns the dtype of computations on values of a dtype: float32 for 16-bit floats, and for a complex
+// dtype the dtype of its parts.
 func computedDType(dtype tensor.DType) tensor.DType { return dtype.ToReal().OpMath() }
 
-// constant returns a plain number as a constant of a dtype. For a 16-bit float it is a constant of float32, which is
+// constant returns a plain number as a constant of a dtype. For a 16-bit float dtype, the constant is a float32 that is
 // not rounded to 16 bits.
 func (t *typer) constant(number tensor.Scalar, dtype tensor.DType) formulaValue {
 	switch {

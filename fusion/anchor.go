@@ -14,8 +14,8 @@ import (
 // This file derives the op of a fused node from the op of its anchor, a product or a convolution. The fused node,
 // called the whole in this file, computes the anchor and then an epilogue: an expression that is applied to each
 // element of the anchor's result. The operands of the whole are the operands of the anchor, followed by the operands of
-// the epilogue. The memory of one of its results, the carrier (see carrierResult), holds the anchor's result until the
-// epilogue overwrites it. For example, relu(conv(x, w) + skip) is one node:
+// the epilogue. One result of the whole is the carrier (see carrierResult). The memory of the carrier holds the
+// anchor's result until the epilogue overwrites it. For example, relu(conv(x, w) + skip) is one node:
 //
 //	operands:  x, w     operands of the anchor, a convolution; Fusion.AnchorOperands is 2
 //	           skip     operand of the epilogue
@@ -23,13 +23,13 @@ import (
 //
 // The attributes of the whole are a Fusion: Parts[0] is the anchor, and code the expression of the epilogue. An
 // Epilogue is this expression for the layouts of one call. makeWithEpilogue derives the op, and the methods of
-// anchorImpl derive its implementations. lower makes the kernel. forms describes the computation to compilers of
-// devices. walks, work, read and writes serve the planner of layouts.
+// anchorImpl derive the op's implementations. The method lower makes the kernel, and forms describes the computation to
+// compilers of devices. The planner of layouts uses walks, work, read and writes.
 
 // withEpilogue returns the op of fused nodes whose anchor is a node of the given op: see [Fusion.AnchorOperands]. The
-// returned op has all implementations of the anchor's op, under the same names. An implementation without Epilogues
-// applies the expression in a second pass over the finished result. The op is in no catalogue. withEpilogue returns nil
-// if no implementation of the anchor's op has Epilogues.
+// returned op has all implementations of the anchor's op, under the same names. If an implementation has no Epilogues,
+// a second pass over the finished result applies the expression. The op is in no catalogue. withEpilogue returns nil if
+// no implementation of the anchor's op has Epilogues.
 func withEpilogue(anchor *graph.Op) *graph.Op {
 	derived, _ := anchor.Derived(epilogueKey{}, func() any { return makeWithEpilogue(anchor) }).(*graph.Op)
 	return derived
@@ -95,13 +95,13 @@ func anchorOf(call *graph.Call) (*Fusion, *graph.Call, error) {
 		return nil, nil, errNoRoom
 	}
 	anchorResult := call.Out[carrier]
-	anchorResult.DType = fused.code.In[0] // In[0] is the anchor's result, as wide as the carrier's dtype
+	anchorResult.DType = fused.code.In[0] // In[0] is the anchor's result; it has the size of the carrier's dtype
 	return fused, &graph.Call{Attrs: fused.Parts[0].Attrs, In: call.In[:fused.AnchorOperands:fused.AnchorOperands],
 		Out: []tensor.Meta{anchorResult}}, nil
 }
 
 // lower makes the kernel of the anchor and extends it to the whole. There are three cases:
-//   - The kernel absorbs the epilogue: it computes the expression in registers.
+//   - The kernel absorbs the epilogue: it applies the expression in registers.
 //   - The kernel applies the compiled loop of the epilogue to each final part of its result.
 //   - The implementation has no Epilogues, or its kernel has called [Epilogue.Defer]. An additional last phase then
 //     applies the loop to the complete result.
@@ -128,7 +128,7 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 		}
 	}
 	whole := *kernel
-	whole.InPlace, whole.Loop = nil, nil // they describe the anchor alone
+	whole.InPlace, whole.Loop = nil, nil // InPlace and Loop describe the anchor alone
 	if !a.Epilogues || epilogue.isDeferred {
 		whole.Phases = append(slices.Clone(kernel.Phases), epilogue.phase())
 		whole.Arithmetic += float64(epilogue.loop.ElementNS() * float64(epilogue.numel)) // in nanoseconds
@@ -140,10 +140,10 @@ func (a anchorImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	return &whole, nil
 }
 
-// withReorderedAddresses returns phases that reorder the addresses of the whole for the kernel of the anchor. The
-// addresses of the whole are its results and then its operands. The kernel of the anchor expects the result with index
-// `carrier`, then all operands, and then the other results. For example, the results r0 and r1, whose carrier is r1,
-// and the operands a and b are reordered from r0, r1, a, b to r1, a, b, r0.
+// withReorderedAddresses returns phases that reorder the addresses of the whole for the kernel of the anchor. The whole
+// has the addresses of its results, followed by the addresses of its operands. The anchor's kernel expects first the
+// result with index `carrier`, then all operands, and then the other results. For example, with results r0 and r1,
+// operands a and b, and carrier r1, the order r0, r1, a, b becomes r1, a, b, r0.
 func withReorderedAddresses(phases []graph.Phase, carrier, resultCount int) []graph.Phase {
 	mems, reordered := new(graph.PerWorker[graph.Mem]), make([]graph.Phase, len(phases))
 	memOfAnchor := func(mem *graph.Mem) *graph.Mem {
@@ -187,8 +187,8 @@ func (a anchorImpl) packAnchorOperand(call *graph.Call, i int) (graph.Packing, b
 	return a.Pack(anchor, i)
 }
 
-// forms returns the contraction of the anchor (a product or convolution as loops over sums), with the expression of the
-// epilogue.
+// forms returns the contraction of the anchor with the expression of the epilogue. A contraction describes a product or
+// convolution as loops over sums.
 func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	fused, anchor, err := anchorOf(call)
 	if err != nil || a.Forms == nil {
@@ -202,8 +202,8 @@ func (a anchorImpl) forms(call *graph.Call) ([]graph.Form, error) {
 	if !ok || anchorForm.Epilogue != nil {
 		return nil, nil
 	}
-	// In a form, an index counts the results of the call and then its operands. The anchor has one result. The whole
-	// may have more, which shifts the operands.
+	// The indices of a form count the results of the call first, and then its operands. The whole may have more results
+	// than the anchor, which has one. This shifts the indices of the operands.
 	product, carrier := *anchorForm, fused.carrierResult()
 	for _, operand := range []*graph.ContractionOperand{&product.A, &product.B, &product.Add} {
 		operand.Index += len(call.Out) - 1
@@ -235,7 +235,7 @@ func (a anchorImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.W
 	inferred := anchor.Out[0]
 	writesInferred := fused.Parts[0].Op.WritesAnyDenseLayout || isStandard(inferred) // whether the anchor can write it
 	if !writesInferred {
-		// Walks must get the layout that the anchor will write.
+		// The anchor's walks depend on the layout that the anchor will write.
 		anchor.Out = []tensor.Meta{tensor.New(inferred.DType, inferred.Shape...)}
 	}
 	list := a.Walks(anchor, candidates)
@@ -282,8 +282,9 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
 	return total
 }
 
-// epilogueWork returns the work of the epilogue: its arithmetic, and one access to its operands and to all results but
-// the carrier. The work of the anchor includes the carrier, which is still in the cache unless there is a second pass.
+// epilogueWork returns the work of the epilogue: its arithmetic, and one access to its operands and to all results
+// except the carrier. The work of the anchor includes the access to the carrier. Without a second pass, the carrier is
+// still in the cache.
 func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Walk) (work graph.Work) {
 	carrier := fused.carrierResult()
 	const rows = 0 // AddTo counts rows for folds, and an epilogue has no folds
@@ -331,8 +332,8 @@ func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 }
 
 // writes reports whether result i can have layout meta. The epilogue can write a result other than the carrier with any
-// strides. This method accepts only layouts with contiguous runs, because layouts without them are slow. For the
-// carrier, the anchor's implementation must also support the layout.
+// strides. This method accepts only layouts with contiguous runs, because other layouts are slow. For the carrier, the
+// anchor's implementation must also support the layout.
 func (a anchorImpl) writes(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) bool {
 	fused, anchor, err := anchorOf(call)
 	if err != nil || longestRun(meta) < 2 {

@@ -13,7 +13,7 @@ import (
 )
 
 // This file derives, from the op of a matrix product, the op of a fused attention. An attention computes scores = query
-// * key. A row program, an expression that reduces rows, computes weights from the scores. The result is weights *
+// * key. A row program (an expression that reduces rows) computes weights from the scores. The result is weights *
 // value. Operands 0 to 2 are query, key and value. All further operands, such as a mask, are operands of the row
 // program. For example, with a batch b, m queries and n keys:
 //
@@ -70,12 +70,12 @@ func makeAttentionOp(product *graph.Op) *graph.Op {
 }
 
 // minExponent is the limit of the implementation "flushed", which replaces weights below e^minExponent by 0. The
-// largest weight of a row is 1, so that even 2^16 replaced weights add up to less than 1e-21. The remaining weights are
-// so large that their products with values are normal numbers; subnormal numbers would be slow.
+// largest weight of a row is 1, so that even 2^16 replaced weights have a sum below 1e-21. The remaining weights are so
+// large that their products with values are normal numbers; subnormal numbers would be slow.
 const minExponent = -60
 
 // attentionImpl is an implementation of fused attentions. If flushesWeights is set, it replaces small exponentials by
-// 0. The methods work, read and lower are for a call. They call Work, Read and Lower of graph.Attend, which are for the
+// 0. The methods work, read and lower take a call. They call Work, Read and Lower of graph.Attend, which take the
 // [graph.Attention] of the call.
 type attentionImpl struct {
 	*graph.Attend
@@ -90,8 +90,8 @@ func (implementation attentionImpl) impl(name, doc string) graph.Impl {
 }
 
 // attentionOf returns a call as a [graph.Attention], with the layouts of the call. Models reshape between the parts of
-// an attention. Therefore [Fusion.ViewShapes] has, for each operand and for the result, the shape of the view that the
-// attention accesses, such as [b, h, m, k] for a query [b*h, m, k].
+// an attention. Therefore the attention accesses views of the operands and of the result, such as [b, h, m, k] for a
+// query [b*h, m, k]. [Fusion.ViewShapes] has the shapes of these views.
 func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, error) {
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || !fused.isAttention() || len(fused.ViewShapes) != len(call.In)+1 || len(call.Out) != 1 ||
@@ -126,7 +126,8 @@ func scoresShape(attention *graph.Attention) []int {
 	return append(slices.Clone(attention.Batch), queries, keys)
 }
 
-// viewedMetas returns the metas of the operands and then of the result, each in its shape of [Fusion.ViewShapes].
+// viewedMetas returns the metas of the operands, followed by the metas of the result. Each has its shape in
+// [Fusion.ViewShapes].
 func viewedMetas(fused *Fusion, call *graph.Call) ([]tensor.Meta, error) {
 	metas := make([]tensor.Meta, 0, len(call.In)+1)
 	for i, viewShape := range fused.ViewShapes {
@@ -168,8 +169,8 @@ func rowMajorCall(call *graph.Call) *graph.Call {
 	return &rowMajor
 }
 
-// walks returns the walks of a call: each is an order of the loops, with the layout of the result. They are the default
-// walk, and a walk for each candidate order of the result.
+// walks returns the default walk of a call and a walk for each candidate order of the result. A walk is an order of the
+// loops, with the layout of the result.
 func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 	rowMajor := rowMajorCall(call)
 	if len(call.Out) != 1 {
@@ -244,8 +245,8 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 	return work, true
 }
 
-// pack transposes operand i, a constant operand of the row program, such as a mask, if the scores are stored by columns
-// ([graph.Attention.ByColumns]). The constant must vary along rows and along columns of the scores.
+// pack transposes operand i if the scores are stored by columns ([graph.Attention.ByColumns]). Operand i is a constant
+// operand of the row program, such as a mask. It must vary along rows and along columns of the scores.
 func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph.Packing, ok bool) {
 	if i < productOperandCount || !call.IsConstant(i) || len(call.Out) != 1 {
 		return packing, false

@@ -11,10 +11,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file checks the nodes of a candidate attention and collects them as parts of one node. An attention is a product
-// of query and key, whose result is the scores, then a row program (operations on the rows of the scores, such as a
-// softmax), and last a product with the value. The batch of a matrix product is its dimensions before the last two. For
-// example, a model may reshape between the parts (b samples, h heads, m queries, n keys):
+// This file checks the nodes of a candidate attention and collects them as parts of one node. An attention has three
+// steps. A product of query and key computes the scores. A row program processes the rows of the scores, for example by
+// a softmax. Last, a product with the value computes the result. The batch of a matrix product is its dimensions before
+// the last two. For example, a model may reshape between the parts (b samples, h heads, m queries, n keys):
 //
 //	scores [b*h, m, n] = query [b*h, m, k] * key [b*h, k, n]
 //	masked [b, h, m, n] = reshape(scores) + mask [b, 1, 1, n]
@@ -22,8 +22,8 @@ import (
 //
 // The batch of the fused node is [b, h] (finestBatch), and its kernel reads query as [b, h, m, k] (productView).
 //
-// A nodeBuilder builds the fused node: node is this node, fusion has its attributes, and producers maps a value that a
-// part computes to the part. A [FusedArg] with negative Part is operand Index of the fused node.
+// A nodeBuilder builds the fused node. Its field node is this node, fusion has the node's attributes, and producers
+// maps each value to the part that computes it. A [FusedArg] with negative Part is operand Index of the fused node.
 
 // addAttention adds the parts of an attention: see [Fuser.CheckAttention]. It sets the operands query, key and value,
 // adds the parts in order, and records for each operand the shape in which the kernel views it. Last, it marks the
@@ -69,8 +69,8 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	return nil
 }
 
-// checkProducts returns an error unless the first and the last part are the two products of an attention, of ops that
-// [Attends] accepts.
+// checkProducts returns an error if the first and the last part are not the two products of an attention, or if
+// [Attends] rejects their ops.
 func checkProducts(parts []*graph.Node) error {
 	first, last := parts[0], parts[len(parts)-1]
 	switch {
@@ -100,16 +100,16 @@ func checkProductOperands(values []graph.Arg) error {
 			return fmt.Errorf("operands of its products have dtype %v: want float32 or float64, the same for all",
 				meta.DType)
 		case i < productOperandCount && arg.Value.Const != nil:
-			return fmt.Errorf("%q is a constant, which only a product of its own packs before the runs", arg.Value.Name)
+			return fmt.Errorf("%q is a constant: only a separate product can pack it before the runs", arg.Value.Name)
 		}
 	}
 	return nil
 }
 
 // finestBatch returns the shape of the batch of the attention, without sizes of 1. Parts may split and join dimensions
-// of the batch. The result is the shape with the fewest dimensions such that the batch of every part is a view of it.
-// For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. A part may also divide the rows of a matrix into several
-// dimensions, which do not belong to the batch.
+// of the batch. The batch of every part is a view of the result. Among such shapes, the result has the fewest
+// dimensions. For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. A part may also divide the rows of a matrix
+// into several dimensions, which do not belong to the batch.
 func finestBatch(parts []*graph.Node) ([]int, error) {
 	scores := parts[0].Out[0].Meta.Shape
 	if len(scores) < 2 {
@@ -119,9 +119,9 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 	if numRows == 0 {
 		return nil, errors.New("the batch is empty")
 	}
-	// rowCounts has, for each batch dimension of each part, the number of rows that the dimension spans. The quotients
-	// of consecutive counts, once sorted, are the sizes of the result. For [6, 4] and [2, 12], the counts are rows
-	// times 1, 4, 12 and 24.
+	// rowCounts has, for each batch dimension of each part, the number of rows in this dimension and all later ones.
+	// The sizes of the result are the quotients of consecutive sorted counts. For [6, 4] and [2, 12], the counts are
+	// rows times 1, 4, 12 and 24.
 	rowCounts := []int{rows}
 	for i, part := range parts {
 		if len(part.Out) != 1 {
@@ -156,8 +156,8 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 	return batch, nil
 }
 
-// recordView records `viewShape`, the shape in which the attention reads operand k. It returns an error if ok is false,
-// or if two parts require different shapes.
+// recordView records `viewShape`: the attention reads operand k in this shape. It returns an error if ok is false, or
+// if two parts require different shapes.
 func (builder *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
 	switch isKnown := k < len(builder.fusion.ViewShapes); {
 	case !ok || isKnown && !slices.Equal(builder.fusion.ViewShapes[k], viewShape):
@@ -223,11 +223,12 @@ func (f *Fuser) checkBetween(node *graph.Node, scores []int) (foldsRows bool, er
 	if reshapesBatch(node) {
 		return false, nil
 	}
-	// The node may be a row program of its own, such as a softmax.
+	// The node alone may be a row program, such as a softmax.
 	if rows := f.Rows(node); rows != nil && rows.Code.Compilable() {
 		shape := node.In[0].Meta().Shape
 		rank := len(shape)
-		// ChannelGroups divides dimension 1, and Channels marks operands along dimension 1: an attention has neither.
+		// An attention has neither ChannelGroups, which divides dimension 1, nor Channels, which marks operands along
+		// dimension 1.
 		hasChannels := rows.ChannelGroups != 0 || slices.Contains(rows.Channels, true)
 		foldsOnlyLastDim := !hasChannels && len(rows.Mask) == rank && rows.Mask[rank-1] &&
 			!slices.Contains(rows.Mask[:rank-1], true)
@@ -271,7 +272,8 @@ func reshapesBatch(node *graph.Node) bool {
 }
 
 // addRowPart adds part i, a node of the row program, and records the view of each of its operands. broadcastTo is the
-// shape to which the operands are broadcast, and batchAndRows the shape of the batch, followed by the number of rows.
+// shape to which the operands are broadcast, and batchAndRows is the shape of the batch, followed by the number of
+// rows.
 func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, batchAndRows []int,
 	isReadOutside func(*graph.Value) bool) error {
 	isChannelVector := func(int) bool { return false }
@@ -294,23 +296,23 @@ func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, bat
 }
 
 // productView returns the shape of a view of a product's operand: the view has the given batch, with size 1 in
-// broadcast dimensions. shape is the shape of the operand, and broadcastTo the shape to which the product broadcasts
-// it. productView returns false if there is no such view.
+// broadcast dimensions. shape is the shape of the operand. broadcastTo is the shape to which the product broadcasts the
+// operand. productView returns false if there is no such view.
 func productView(shape, broadcastTo, batch []int) ([]int, bool) {
 	rowDim, columnDim := len(broadcastTo)-2, len(broadcastTo)-1
 	batchDims, ok := leadingView(shape, broadcastTo, rowDim, batch)
 	return append(batchDims, sizeIn(shape, broadcastTo, rowDim), sizeIn(shape, broadcastTo, columnDim)), ok
 }
 
-// rowView is productView for an operand of the row program. batchAndRows has the shape of the batch, followed by the
-// number of rows of a matrix.
+// rowView returns the shape of a view as productView does, for an operand of the row program. batchAndRows has the
+// shape of the batch, followed by the number of rows of a matrix.
 func rowView(shape, broadcastTo, batchAndRows []int) ([]int, bool) {
 	columnDim := len(broadcastTo) - 1
 	leadingDims, ok := leadingView(shape, broadcastTo, columnDim, batchAndRows)
 	return append(leadingDims, sizeIn(shape, broadcastTo, columnDim)), ok
 }
 
-// sizeIn returns the size of a value in dimension dim of broadcastTo. The value has the given shape and is broadcast to
+// sizeIn returns the size of a value of the given shape in the dimension that is broadcast to dimension dim of
 // broadcastTo.
 func sizeIn(shape, broadcastTo []int, dim int) int {
 	if dim -= len(broadcastTo) - len(shape); dim < 0 {
@@ -319,12 +321,12 @@ func sizeIn(shape, broadcastTo []int, dim int) int {
 	return shape[dim]
 }
 
-// leadingView returns the shape of a view of a value that is broadcast to broadcastTo. The view has the dimensions
-// `leading` instead of the first leadingRank dimensions of broadcastTo, with size 1 in broadcast dimensions. shape is
-// the shape of the value. For example, a value of shape [6, 1] that is broadcast to [6, 4] has the view [2, 3, 1] if
-// leading is [2, 3, 4]. leadingView matches the factors of broadcastTo's sizes with the factors of leading, from the
-// last dimension to the first. In the example, it matches 4 with 4, and 6 with 3 and then 2. It returns false if the
-// factors do not match, or if one dimension of leading would be broadcast only in part.
+// leadingView returns the shape of a view of a value with the given shape that is broadcast to broadcastTo. In the
+// view, the dimensions `leading` replace the first leadingRank dimensions of broadcastTo. Broadcast dimensions have
+// size 1. For example, a value of shape [6, 1] that is broadcast to [6, 4] has the view [2, 3, 1] if leading is [2, 3,
+// 4]. leadingView matches the factors of broadcastTo's sizes with the factors of leading, from the last dimension to
+// the first. In the example, it matches 4 with 4, and 6 with 3 and then 2. It returns false if the factors do not
+// match, or if one dimension of leading would be broadcast only in part.
 func leadingView(shape, broadcastTo []int, leadingRank int, leading []int) ([]int, bool) {
 	if len(shape) > len(broadcastTo) {
 		return nil, false

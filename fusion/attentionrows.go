@@ -43,9 +43,10 @@ func scoreOperandOf(matrixOffsets []int, rowStride, elementBytes int) scoreOpera
 
 // NewScoreRows prepares the row program of an attention for blocks of scores. A block consists of the given number of
 // rows from each of `matrices` consecutive matrices of the batch. rowStride and colStride are the strides of the scores
-// between rows and between columns, in elements. One of them must be 1. Inner loops run along the dimension of stride
-// 1. The first row of a matrix is rowStride after the last row of the previous matrix. If matrices > 1, consecutive
-// matrices of each operand in a.Others must be at a constant distance; this is not checked.
+// between rows and between columns, in elements. One of the two strides must be 1. Inner loops run along the dimension
+// of stride 1. The first row of a matrix is rowStride after the last row of the previous matrix. If matrices > 1,
+// consecutive matrices of each operand in a.Others must have a constant distance in memory. NewScoreRows does not check
+// this.
 func NewScoreRows(a *graph.Attention, matrices, rows, rowStride, colStride int) (*ScoreRows, error) {
 	if a == nil || a.Code == nil || matrices <= 0 || rows <= 0 || rowStride != 1 && colStride != 1 {
 		return nil, errors.New("an attention needs code, rows, and scores that are contiguous along rows or columns")
@@ -97,7 +98,7 @@ func (r *ScoreRows) Bytes() int {
 // align rounds a size in bytes up to whole cache lines of 64 bytes.
 func align(bytes int) int { return (bytes + 63) &^ 63 }
 
-// FoldOrder is the FoldOrder of the row program: see [graph.Kernel].
+// FoldOrder describes the order in which the row program folds: see FoldOrder of [graph.Kernel].
 func (r *ScoreRows) FoldOrder() string {
 	if r == nil || r.plan == nil {
 		return ""

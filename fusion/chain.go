@@ -40,7 +40,7 @@ func (e *Epilogue) Chain() []EpilogueStep {
 		return nil
 	}
 	var steps []EpilogueStep
-	result := e.code.Out[0].Re // of the next step to find; the last step is found first
+	result := e.code.Out[0].Re // the result of the next step to find; the last step is found first
 	for !e.isAnchorResult(result, dtype) {
 		if result < 0 || e.code.Insts[result].DType != dtype {
 			return nil

@@ -9,7 +9,7 @@ import (
 
 // Define makes an op as [graph.Define] does, and completes it for planning and execution. If the op has a Pointwise,
 // but neither Compile nor Impls, it is compiled as the loop of its expression. The work of implementations without Work
-// is estimated from the op's expression. Every op that runs must be made by Define, users' own ops included.
+// is estimated from the op's expression. Every op that runs, including users' own ops, must be made by Define.
 func Define(op graph.Op) (*graph.Op, error) {
 	if pointwise := op.Pointwise; pointwise != nil && op.Compile == nil && len(op.Impls) == 0 {
 		op.Compile = func(call *graph.Call) (*graph.Kernel, error) { return CompileLoop(pointwise, call) }
@@ -34,7 +34,7 @@ type pricing struct {
 
 // Work implements [graph.Pricing].
 func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok bool) {
-	if p.op.Flops != nil || len(call.Out) == 0 { // with Flops, the op states its own number of operations
+	if p.op.Flops != nil || len(call.Out) == 0 { // with Flops, the op states the number of operations
 		return work, false
 	}
 	counts, ok := p.effort()

@@ -67,8 +67,8 @@ func EffortOf(c *expr.Code) (counts OpCounts) {
 }
 
 // AddTo adds the work of a number of elements, and the work of starting a number of rows. The work is counted in units
-// of inner kernels ([graph.Rate]), such as [graph.LoopSimple]. A caller that adds the work of starting rows, or runs of
-// columns, itself passes 0 rows.
+// of inner kernels ([graph.Rate]), such as [graph.LoopSimple]. A caller that itself adds the work of starting rows or
+// runs of columns passes 0 rows.
 func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 	if work == nil {
 		return
@@ -83,7 +83,7 @@ func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
 		return
 	case e.Folds > 0:
 		// Each fold begins once for all rows; addRowLoops adds the work for each row. Folds are assumed not to overlap
-		// with memory access. With several passes, foldKernel selects the second of the two units.
+		// with memory access. foldKernel selects the second unit if there are several passes.
 		work.AddUnoverlapped(e.foldKernel(graph.FoldBegin, graph.MultipassBegin), e.Passes)
 		work.AddUnoverlapped(e.foldKernel(graph.FoldElement, graph.MultipassElement), elements*e.Folds)
 		// A division takes about as long as two simple instructions.
@@ -103,7 +103,7 @@ const ScanSimple = 3.8
 // exampleEffort returns the effort of the op's first example. It returns false if there is no example or no expression,
 // or if the expression does not compile.
 func exampleEffort(op *graph.Op) (counts OpCounts, ok bool) {
-	defer func() { _ = recover() }() // functions of a caller's op may panic; its calls will report that
+	defer func() { _ = recover() }() // functions of a caller's op may panic; calls of the op report the panic
 	if code := exampleCode(op); code != nil && code.Compilable() {
 		return EffortOf(code), true
 	}

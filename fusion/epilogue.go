@@ -43,10 +43,10 @@ type Epilogue struct {
 	isDeferred  bool // whether a phase after the kernel applies the epilogue: see Defer
 }
 
-// stream describes the memory of an operand or a result of an epilogue. If it is not contiguous, it is staged: the loop
-// accesses a copy in a buffer.
+// stream describes the memory of an operand or a result of an epilogue. If the memory is not contiguous, the stream is
+// staged: the loop accesses a copy in a buffer.
 type stream struct {
-	addressIndex int   // index of its address among the addresses of the anchor's kernel
+	addressIndex int   // index of the stream's address among the addresses of the anchor's kernel
 	strides      []int // strides in bytes of the dimensions of Epilogue.sizes
 	size         int   // size of an element in bytes
 	isStaged     bool
@@ -122,10 +122,11 @@ func newEpilogue(fused *Fusion, call *graph.Call) (*Epilogue, error) {
 	return epilogue, nil
 }
 
-// setDimensions sets sizes, strides and the strides of all streams. It joins adjacent dimensions of the anchor's result
-// if one stride serves for both, in all streams. metas has the layout of each stream. For example, a row-major result
-// [2, 3, 4] has sizes [24] if all streams have its layout. If an operand of 4-byte elements has shape [3, 1], no
-// dimensions are joined: sizes is [4, 3, 2], strides is [1, 4, 12], and the strides of the operand are [0, 4, 0].
+// setDimensions sets sizes, strides and the strides of all streams. It joins two adjacent dimensions of the anchor's
+// result if, in every stream, one stride steps through both. metas has the layout of each stream. For example, a
+// row-major result [2, 3, 4] has sizes [24] if all streams have its layout. If an operand of 4-byte elements has shape
+// [3, 1], no dimensions are joined: sizes is [4, 3, 2], strides is [1, 4, 12], and the strides of the operand are [0,
+// 4, 0].
 func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error {
 	e.numel, e.isDense = result.Numel(), result.IsNonOverlappingAndDense()
 	e.sizes, e.strides = []int{1}, []int{1} // the fastest dimension replaces the size; its stride is 1
@@ -139,7 +140,7 @@ func (e *Epilogue) setDimensions(result tensor.Meta, metas []tensor.Meta) error 
 		}
 		extent = result.Strides[dim] * result.Shape[dim]
 		last := len(e.sizes) - 1
-		canJoin := true // whether one stride serves for dimension `last` of sizes and for dim, in all streams
+		canJoin := true // whether, in every stream, one stride steps through dimension `last` of sizes and dim
 		streamStrides := e.streamStrides(metas, dim, result.Rank())
 		for i, stride := range streamStrides {
 			canJoin = canJoin && stride == e.streams[i].strides[last]*e.sizes[last]
@@ -207,7 +208,8 @@ func (e *Epilogue) compile() (err error) {
 	return err
 }
 
-// listings lists the code of the anchor's kernel and, unless the kernel contains it, of the epilogue.
+// listings lists the code of the anchor's kernel. It also lists the code of the epilogue, if the kernel does not
+// contain it.
 func (e *Epilogue) listings(kernel *graph.Kernel) (list []expr.Listing) {
 	if kernel.Code != nil {
 		list = kernel.Code()

@@ -76,12 +76,12 @@ func (e *Epilogue) Apply(run *EpilogueRun, offset, rows, rowStride, cols, colStr
 type block struct {
 	rows, cols int
 	dim        int // the dimension along which consecutive rows differ
-	indexStep  int // the difference of their indices in this dimension
+	indexStep  int // the difference of the indices of consecutive rows in this dimension
 }
 
 // applyRows applies the epilogue to rows of contiguous elements. A row that continues beyond the end of the fastest
-// dimension is divided into blocks of one row. In the example of [Epilogue], rowStride is 32. If the sizes [32, 64]
-// with strides [1, 32] are not joined, the rows therefore differ in dimension 1, with an indexStep of 1.
+// dimension is divided into blocks of one row. In the example of [Epilogue], rowStride is 32. If the sizes are [32, 64]
+// with strides [1, 32], the rows differ in dimension 1, with an indexStep of 1.
 func (e *Epilogue) applyRows(run *EpilogueRun, offset, rows, rowStride, cols int) {
 	dim := 0 // the slowest dimension whose stride divides rowStride
 	for candidate := range e.sizes {
@@ -168,7 +168,7 @@ func (e *Epilogue) applyBlock(run *EpilogueRun, b block) {
 
 // applyInParts calls applyBlock for parts of a block that fit in the buffer.
 func (e *Epilogue) applyInParts(run *EpilogueRun, b block) {
-	firstCoord, firstColumn := run.coords[b.dim], run.coords[0] // of the block; equal if dim is 0
+	firstCoord, firstColumn := run.coords[b.dim], run.coords[0] // of the block; the two are equal if dim is 0
 	for row := 0; row < b.rows; {
 		rowCount := max(1, min(b.rows-row, stageElements/b.cols)) // 1 if a row exceeds the buffer
 		for column := 0; column < b.cols; column += stageElements {

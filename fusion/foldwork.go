@@ -9,15 +9,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file estimates the work of loops that fold (reduce) dimensions of an operand. A row is a run along the folded
-// dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the loop runs along columns and
-// folds many adjacent columns at the same time. There is work for each element, and for each row or contiguous run of
-// columns. With a row-major operand [64, 100], for example, a sum along dimension 1 starts 64 rows, and a sum along
-// dimension 0 starts 64 runs of 100 columns. Work that does not overlap with memory access, such as starting a row, is
-// added by AddUnoverlapped.
+// This file estimates the work of loops that fold (reduce) dimensions of an operand. A row consists of the elements
+// along the folded dimensions. A loop runs along rows if the fastest dimension is folded. Otherwise the loop runs along
+// columns and folds many adjacent columns at the same time. There is work for each element, and for each row or
+// contiguous run of columns. With a row-major operand [64, 100], for example, a sum along dimension 1 starts 64 rows,
+// and a sum along dimension 0 starts 64 runs of 100 columns. AddUnoverlapped adds work that does not overlap with
+// memory access, such as starting a row.
 //
-// [OpCounts] has the operations of the expression: Folds is the number of folds for each element, and Passes the number
-// of passes over each row.
+// [OpCounts] has the operations of the expression: Folds is the number of folds for each element, and Passes is the
+// number of passes over each row.
 
 // folding describes the folded dimensions of an operand.
 type folding struct {
@@ -26,13 +26,13 @@ type folding struct {
 	rows         float64 // number of rows
 }
 
-// noSplit is the split of newFolding for a mask of the operand's own shape.
+// noSplit is the argument split of newFolding if the mask is for the shape of the operand.
 const noSplit = 0
 
-// newFolding returns the folding of the dimensions that mask marks. If split is not noSplit, mask is for the shape in
-// which dimension 1 is split into `split` parts. For example, the operand [2, 6, 4] with split 3 has the split shape
-// [2, 3, 2, 4], and the mask [false, false, true, true] folds it to 6 rows. Dimension 1 of the operand then counts as
-// folded, because the faster of its two dimensions is folded.
+// newFolding returns the folding of the dimensions that mask marks. Unless split is noSplit, mask is for a shape whose
+// dimension 1 is split into `split` parts. For example, the operand [2, 6, 4] with split 3 has the split shape [2, 3,
+// 2, 4], and the mask [false, false, true, true] folds it to 6 rows. Dimension 1 of the operand then counts as folded,
+// because the mask folds the faster of the two dimensions into which it is split.
 func newFolding(operandShape []int, mask []bool, split int) folding {
 	fold, splitShape := folding{operandShape: operandShape, folded: mask, rows: 1}, operandShape
 	if split > noSplit && len(operandShape) > 1 && len(mask) > 1 {
@@ -47,8 +47,8 @@ func newFolding(operandShape []int, mask []bool, split int) folding {
 	return fold
 }
 
-// foldingOf guesses the folded dimensions of a call from its shapes. These are the dimensions that its first result
-// lacks, or the last dimension if the result has the shape of the operand.
+// foldingOf guesses the folded dimensions of a call from its shapes. They are the dimensions that the first result
+// lacks. If this result has the shape of the operand, the last dimension is folded.
 func foldingOf(call *graph.Call) folding {
 	if len(call.In) == 0 || call.In[0].Kind != graph.TensorArg || len(call.Out) == 0 {
 		return newFolding(nil, nil, noSplit)
@@ -140,7 +140,7 @@ const floatsPerRegister = 16
 // of the operand (operandShape).
 func (fold *folding) columnRuns(meta tensor.Meta) float64 {
 	elements, runLength := meta.Numel(), 1
-	for { // extend the run by the dimension that continues it: its stride is the length so far
+	for { // extend the run by the dimension whose stride is the length so far
 		next := -1
 		for dim, stride := range meta.Strides {
 			if stride == runLength && meta.Shape[dim] > 1 && !fold.isFolded(dim) {

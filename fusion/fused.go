@@ -13,9 +13,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Fusion has the attributes of a fused node. A fused node replaces several nodes, its parts. A value that no other
-// node reads has no memory and no layout. A Fusion is immutable. For example, this is the Fusion of y = exp(x) * 2, a
-// node with the operand x and the result y:
+// Fusion has the attributes of a fused node. A fused node replaces several nodes, its parts. A value that only parts
+// read has no memory and no layout. A Fusion is immutable. For example, this is the Fusion of y = exp(x) * 2, a node
+// with the operand x and the result y:
 //
 //	Parts: []FusedPart{
 //		{Name: "exp", In: []FusedArg{{Part: -1, Index: 0}}, ...},                                // operand 0 of the node
@@ -28,11 +28,12 @@ type Fusion struct {
 	// Results has two indices for each result of the fused node: the part that computes the result, and the output of
 	// this part.
 	Results [][2]int
-	// Mask marks the dimensions that parts fold (reduce), in the shape to which all operands are broadcast. It is nil if
-	// no part folds.
+	// Mask marks the dimensions that parts fold (reduce). Its indices are dimensions of the shape to which all operands
+	// are broadcast. Mask is nil if no part folds.
 	Mask []bool
-	// Split is the number of groups into which dimension 1 is split, or 0: [graph.Rows.ChannelGroups]. Channels marks
-	// the operands that are vectors along dimension 1: [graph.Rows.Channels], indexed by operand of the fused node.
+	// Split is the number of groups into which dimension 1 is split, or 0: see [graph.Rows.ChannelGroups]. Channels,
+	// indexed by operand of the fused node, marks the operands that are vectors along dimension 1: see
+	// [graph.Rows.Channels].
 	Split    int
 	Channels []bool
 	// The first part may be an anchor: a product or a convolution. All other parts then compute expressions of elements
@@ -40,9 +41,10 @@ type Fusion struct {
 	// AnchorOperands is the number of these operands. It is 0 without an anchor, and 3 in an attention (query, key and
 	// value).
 	AnchorOperands int
-	// ViewShapes is nil unless the parts are an attention. In an attention, the first and the last part multiply matrices,
-	// and all other parts are a row program. Operands 0 to 2 are query, key and value. ViewShapes has, for each operand
-	// and then for the result, the shape of the view that the kernel accesses: see [graph.Attention].
+	// ViewShapes is set only for an attention. In an attention, the first and the last part multiply matrices, and all
+	// other parts are a row program. Operands 0 to 2 are query, key and value. The kernel accesses views of the
+	// operands and of the result. ViewShapes has the shapes of these views, with the result last: see
+	// [graph.Attention].
 	ViewShapes [][]int
 
 	code   *expr.Code      // expression of all parts, or of the parts after the anchor
@@ -93,7 +95,7 @@ var Fused = func() *graph.Op {
 	return op
 }()
 
-// errNoFusion is the error for a node with the op of fused nodes that a pass did not make.
+// errNoFusion is the error for a fused node that was not made by a pass.
 var errNoFusion = errors.New("only passes can make fused nodes")
 
 // inferFused infers the parts one after the other.
@@ -198,8 +200,8 @@ func fusedRef(call *graph.Call, operands []*tensor.Tensor) ([]*tensor.Tensor, er
 	return fusedResults, nil
 }
 
-// operandTensors returns the operands of a part. operands are the operands of the fused node, and results the results
-// of the earlier parts.
+// operandTensors returns the operands of a part. operands are the operands of the fused node, and results are the
+// results of the earlier parts.
 func (part *FusedPart) operandTensors(operands []*tensor.Tensor, results [][]*tensor.Tensor) []*tensor.Tensor {
 	selected := make([]*tensor.Tensor, len(part.In))
 	for k, arg := range part.In {
@@ -216,8 +218,8 @@ func (part *FusedPart) operandTensors(operands []*tensor.Tensor, results [][]*te
 	return selected
 }
 
-// lowerFused compiles one loop. The layouts of the outputs determine the order of the loop's dimensions, as in PyTorch
-// for outputs that the caller gives. The layouts of the operands order only dimensions that the outputs do not order.
+// lowerFused compiles one loop. The layouts of the outputs determine the order of the loop's dimensions, as PyTorch
+// does if the caller gives outputs. The layouts of the operands order the remaining dimensions.
 func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || fused.code == nil {
@@ -238,7 +240,7 @@ func lowerFused(call *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	const grain = 0 // it depends on the expression
+	const grain = 0 // the grain depends on the expression
 	return loopKernel(call, iteration, body, grain)
 }
 
@@ -330,7 +332,7 @@ func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
 	}
 	call.AddStreamed(&work)
 	if fused.Mask == nil {
-		const rows = 0 // the loop has no rows, but runs, whose starts AddRunStartWork adds
+		const rows = 0 // the loop has runs, not rows; AddRunStartWork adds the work of starting runs
 		fused.effort().AddTo(&work, float64(call.Out[0].Numel()), rows)
 		call.AddRunStartWork(&work, walk.ResultLayout(0, call.Out[0]))
 		return work
@@ -347,7 +349,8 @@ func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
 	return newFolding(shape, f.Mask, f.Split), err == nil
 }
 
-// fusedPricing estimates the work of reading the operands of a fused node. fusedWork has the other work.
+// fusedPricing estimates the additional work of reading operands of a fused node in their layouts. fusedWork estimates
+// all other work.
 type fusedPricing struct{}
 
 // Work implements [graph.Pricing]. It returns false, because fusedWork computes the work.
@@ -380,7 +383,7 @@ func (f *Fusion) carrierResult() int {
 	return slices.IndexFunc(f.code.Out, func(output expr.Output) bool { return HasRoom(output.DType, dtype) })
 }
 
-// HasRoom reports whether the memory of a result can contain the anchor's result, given the dtypes of both.
+// HasRoom reports whether the memory of a result can contain the anchor's result. The arguments are the dtypes of both.
 func HasRoom(result, anchor tensor.DType) bool {
 	return result == anchor || result.Size() == anchor.Size() && !result.IsComplex() && !anchor.IsComplex()
 }

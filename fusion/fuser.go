@@ -26,7 +26,7 @@ type Fuser struct {
 	graph      *graph.Graph
 	codes      graph.ByValue[*expr.Code]  // expressions of nodes, indexed by the first output of the node
 	rows       graph.ByValue[*graph.Rows] // row programs of nodes, indexed by the first output of the node
-	lastMissed *graph.Node                // the last node whose expression was not in codes; the next may be like it
+	lastMissed *graph.Node                // the last node whose expression was not in codes; the next node may be alike
 	missedCode *expr.Code                 // expression of lastMissed
 	missedErr  error                      // reason why lastMissed has no expression, or nil
 }
@@ -38,27 +38,28 @@ func NewFuser(g *graph.Graph) *Fuser {
 
 // Group is a group of nodes that become one node.
 type Group struct {
-	// Nodes are at least two nodes in topological order, each with a [Fuser.Expression] or, if Mask is set, a
-	// [Fuser.Rows].
+	// Nodes are at least two nodes in topological order. Each has an expression ([Fuser.Expression]) or, if Mask is
+	// set, a row program ([Fuser.Rows]).
 	Nodes []*graph.Node
 	// Anchor means that the first node is an anchor, and the other nodes are its epilogue: see [Fuser.CheckAnchor]. Mask
 	// is then nil.
 	Anchor bool
 	// Attention means that the nodes are an attention: see [Fuser.CheckAttention]. Mask is then ignored.
 	Attention bool
-	// Mask marks the dimensions that nodes fold, in the shape to which all operands of the group are broadcast. It is
-	// nil if no node folds.
+	// Mask marks the dimensions that nodes fold. Its indices are dimensions of the shape to which all operands of the
+	// group are broadcast. Mask is nil if no node folds.
 	Mask []bool
 	// Split is the number of groups into which the row program splits the channels (dimension 1), as group_norm does
-	// ([graph.Rows.ChannelGroups]), else 0. If it is not 0, Mask has one more dimension: groups, then channels of a group.
+	// ([graph.Rows.ChannelGroups]). If Split is 0, channels are not split. Otherwise Mask has two entries for the
+	// channels: the groups, then the channels of a group.
 	Split int
 }
 
 // Fuse replaces each group by one node at the position of the group's last node, and returns the new nodes in the order
-// of the groups. No node may be in two groups. A node outside a group must precede the group's last node if it computes
-// an operand of the group, and must follow it if it reads a result. keep reports whether a value of a group remains a
-// result. All other values of the group are removed. If Fuse fails, the error names the last node of a group, and the
-// graph is unchanged.
+// of the groups. No node may be in two groups. A node that computes an operand of a group must precede the group's last
+// node. A node outside the group that reads a result of the group must follow the group's last node. The function keep
+// reports whether a value of a group remains a result. All other values of the group are removed. If Fuse fails, the
+// error names the last node of a group, and the graph is unchanged.
 func (f *Fuser) Fuse(groups []Group, keep func(*graph.Value) bool) ([]*graph.Node, error) {
 	if f == nil || f.graph == nil || keep == nil {
 		return nil, errors.New("Fuse needs a Fuser made by NewFuser, and a keep function")
@@ -106,7 +107,8 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 		return nil, err
 	}
 	fused, last := builder.node, parts[len(parts)-1]
-	// The loop reads all operands except the anchor's. If there is an anchor, it also reads the anchor's result.
+	// The loop reads all operands except the operands of the anchor. If there is an anchor, it also reads the anchor's
+	// result.
 	loopArrays := len(fused.In) - builder.fusion.AnchorOperands + len(fused.Out)
 	if hasAnchor := builder.fusion.AnchorOperands > 0; hasAnchor {
 		loopArrays++
@@ -118,23 +120,23 @@ func (f *Fuser) fusedNode(group Group, keep func(*graph.Value) bool) (*graph.Nod
 		return nil, fmt.Errorf("one loop cannot have %d operands and %d results", len(fused.In), len(fused.Out))
 	}
 	fused.Attrs, fused.Name = builder.fusion, last.Name
-	fused.PartOf = last.PartOf // the node of the user that errors name, if it was decomposed into several nodes
+	fused.PartOf = last.PartOf // if a node of the user was decomposed into several nodes, errors name that node
 	return fused, builder.inline(f, parts)
 }
 
-// nodeBuilder builds a fused node from its parts. The parameter member of a method is the node of the group that
-// becomes a part, and a FusedPart describes the part. A FusedArg is an operand of a part: output Index of part Part or,
-// if Part is negative, operand Index of the fused node. The parameter keep reports whether a value of the group remains
-// a result.
+// nodeBuilder builds a fused node from its parts. In its methods, the parameter member is a node of the group that
+// becomes a part. A FusedPart describes the part. A FusedArg is an operand of a part: output Index of part Part or, if
+// Part is negative, operand Index of the fused node. The parameter keep reports whether a value of the group remains a
+// result.
 type nodeBuilder struct {
 	fusion       *Fusion
 	node         *graph.Node
-	producers    map[*graph.Value]FusedArg // for a value that a part computes: the part and its output
+	producers    map[*graph.Value]FusedArg // for a value that a part computes: the part and the index of its output
 	operandIndex map[operandKey]int        // for an operand of parts: its index in node.In
 }
 
 // operandKey identifies an operand of the fused node: a value, and whether it is a vector along dimension 1. The same
-// value may be such a vector for one part and an ordinary operand of another.
+// value may be a vector along dimension 1 for one part and an ordinary operand of another part.
 type operandKey struct {
 	*graph.Value
 	isChannelVector bool
@@ -284,8 +286,8 @@ func (builder *nodeBuilder) partOutputs(fuser *Fuser, whole *fusedExpression, pa
 	case i == 0 && builder.fusion.AnchorOperands > 0: // the anchor
 		return []expr.Output{whole.Real(whole.Load(0))}, nil // its result is operand 0
 	case builder.fusion.isAttention() && (isLast || reshapesBatch(parts[i])):
-		// Views and the last product of an attention are not part of the expression: they pass their first operand on,
-		// which is a result of an earlier part.
+		// Views and the last product of an attention are not part of the expression: their value is the value of their
+		// first operand, a result of an earlier part.
 		return whole.outputs[operands[0].Part], nil
 	}
 	code, operandOf, err := fuser.partExpression(parts[i], builder.fusion.Mask != nil)
@@ -301,7 +303,7 @@ func (builder *nodeBuilder) partOutputs(fuser *Fuser, whole *fusedExpression, pa
 // components: 0 is real, 1 imaginary.
 func (e *fusedExpression) operandOfPart(arg FusedArg, dtype tensor.DType, component int) expr.Value {
 	switch {
-	case arg.Number.IsSet(): // an op such as where or masked_fill takes a number as an element
+	case arg.Number.IsSet(): // ops such as where and masked_fill take a number as an element
 		return e.Number(dtype, arg.Number, component)
 	case arg.Part >= 0 && component == 0:
 		return e.outputs[arg.Part][arg.Index].Re
@@ -327,9 +329,9 @@ func (f *Fuser) partExpression(n *graph.Node, hasMask bool) (code *expr.Code, op
 	return code, func(i int) int { return i }, err
 }
 
-// Expression returns the expression of one element of a node's results, in the dtypes that operands and results have in
-// memory. The operands of the expression are the operands of the node. If there is no expression, the error is the
-// reason.
+// Expression returns the expression of one element of a node's results. Its operands and results have the dtypes of the
+// values in memory. The operands of the expression are the operands of the node. If there is no expression, the error
+// is the reason.
 func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 	switch {
 	case f == nil || n == nil || n.Op == nil || n.Op.Expression == nil || len(n.Out) == 0:
@@ -350,7 +352,7 @@ func (f *Fuser) Expression(n *graph.Node) (*expr.Code, error) {
 // errNoExpression is the error of nodes whose op has no expression.
 var errNoExpression = errors.New("has no expression")
 
-// expressionOf is [Fuser.Expression] without the cache.
+// expressionOf computes the result of [Fuser.Expression] without the cache.
 func expressionOf(n *graph.Node) (*expr.Code, error) {
 	for _, arg := range n.In {
 		if arg.Kind == graph.Null {
@@ -388,7 +390,7 @@ func (f *Fuser) Rows(n *graph.Node) *graph.Rows {
 	return rows
 }
 
-// rowsOf is [Fuser.Rows] without the cache.
+// rowsOf computes the result of [Fuser.Rows] without the cache.
 func rowsOf(n *graph.Node) *graph.Rows {
 	call := n.Call()
 	rows, err := n.Op.Rows(call)

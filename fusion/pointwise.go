@@ -12,17 +12,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file makes the kernels of pointwise calls: the iteration over the operands, with the expression of an element
-// compiled as its loop.
+// This file makes the kernels of pointwise calls. A kernel iterates over the operands. Its loop is the compiled
+// expression of an element.
 
 // CompileLoop compiles the loop of a pointwise op for a call. If an output has another layout than the inferred one,
-// the layouts of the outputs determine the order of the loop's dimensions, as for defined outputs in PyTorch. Layouts
-// of operands then only order dimensions that the outputs do not order.
+// the layouts of the outputs determine the order of the loop's dimensions, as PyTorch does for outputs that the caller
+// gives. The layouts of operands order the remaining dimensions.
 func CompileLoop(pointwise *graph.Pointwise, call *graph.Call) (*graph.Kernel, error) {
 	if call == nil || pointwise == nil || pointwise.Config == nil || pointwise.Body == nil {
 		return nil, errors.New("a pointwise op needs a call, Config and Body")
 	}
-	outputs, err := pointwise.Undefined(call) // results without layouts, which the iteration then chooses
+	outputs, err := pointwise.Undefined(call) // results without layouts; the iteration chooses the layouts
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func buildIteration(pointwise *graph.Pointwise, call *graph.Call, outputs []rule
 }
 
 // loopKernel makes the kernel of a loop over the elements of an iteration. grain is the approximate number of elements
-// of a chunk, unless the loop is compiled. If grain is 0, the grain of an interpreted loop depends on its expression.
+// of a chunk of an interpreted loop; 0 means that the number depends on the expression. A compiled loop ignores grain.
 func loopKernel(call *graph.Call, iteration *iter.Iterator, body rule.Kernel, grain int) (*graph.Kernel, error) {
 	loop, err := iteration.Prepare(body)
 	if err != nil {
@@ -95,7 +95,7 @@ func loopKernel(call *graph.Call, iteration *iter.Iterator, body rule.Kernel, gr
 	return kernel, nil
 }
 
-// chunkNS is the approximate minimum time in nanoseconds of a chunk of a compiled loop: see compiledGrain.
+// chunkNS is the approximate minimum time of a chunk of a compiled loop, in nanoseconds: see compiledGrain.
 const chunkNS = 4e3
 
 // compiledGrain returns the number of elements per chunk of a compiled loop, a power of two from machine.CallGrain to
@@ -110,8 +110,8 @@ func compiledGrain(elementNS float64) int {
 	return grain
 }
 
-// evenGrain returns a number of elements near grain that makes all chunks about equal in size. It is a multiple of
-// LineBytes, so that chunks of any element size consist of whole cache lines.
+// evenGrain returns a number of elements per chunk, near grain, for which all chunks have about the same size. It is a
+// multiple of LineBytes, so that chunks of any element size consist of whole cache lines.
 func evenGrain(elements, grain int) int {
 	chunks := max(1, machine.DivideUnits(elements, 1, grain).Chunks) // DivideUnits returns 0 chunks for 0 elements
 	divisor := chunks * machine.LineBytes
@@ -119,8 +119,8 @@ func evenGrain(elements, grain int) int {
 	return multiples * machine.LineBytes
 }
 
-// addOperandFacts adds to the kernel of a call the tensors of plain numbers, and the operands that results may
-// overwrite.
+// addOperandFacts adds two facts to the kernel of a call: the tensors of plain numbers, and the operands that results
+// may overwrite.
 func addOperandFacts(kernel *graph.Kernel, call *graph.Call, iteration *iter.Iterator) {
 	outputCount := iteration.NumOutputs()
 	for i, arg := range call.In {
@@ -142,7 +142,7 @@ func addOperandFacts(kernel *graph.Kernel, call *graph.Call, iteration *iter.Ite
 	}
 }
 
-// cursorOf returns the worker's iteration state, which all loops share.
+// cursorOf returns the worker's iteration state. All loops that the worker runs share this state.
 func cursorOf(m *graph.Mem) *iter.Cursor {
 	cursor, ok := m.Walk.(*iter.Cursor)
 	if !ok {

@@ -14,10 +14,10 @@ import (
 )
 
 // LowerRows returns the kernel of a row program, an expression that folds (reduces) rows: see [graph.Rows]. A row has
-// the elements along the dimensions that rows.Mask marks, in the shape to which all operands are broadcast. Loops
-// without machine code are interpreted. LowerRows describes all operands and outputs in the dimensions of this shape
-// ([RowMetas]), compiles the program for these layouts (package rowprog), and translates the plan to the phases of a
-// kernel.
+// the elements along the dimensions that rows.Mask marks. These are dimensions of the shape to which all operands are
+// broadcast. Loops without machine code are interpreted. LowerRows expands the layouts of all operands and outputs to
+// the dimensions of this shape ([RowMetas]), compiles the program for these layouts (package rowprog), and translates
+// the plan to the phases of a kernel.
 func LowerRows(rows *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
 	plan, err := planRows(rows, call)
 	if err != nil {
@@ -26,8 +26,9 @@ func LowerRows(rows *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
 	return rowKernel(rows, call, plan), nil
 }
 
-// CompileRows is [LowerRows] for ops that have another kernel. It returns nil without an error if a loop has no machine
-// code, or if a worker would need more than 4 MiB for stored rows. The op then uses its other kernel.
+// CompileRows does the work of [LowerRows] for ops that have another kernel. It returns a nil kernel and a nil error if
+// the op should use the other kernel: if a loop has no machine code, or if a worker would need more than 4 MiB for
+// stored rows.
 func CompileRows(rows *graph.Rows, call *graph.Call) (*graph.Kernel, error) {
 	plan, err := planRows(rows, call)
 	if err != nil || !plan.Compiled() || plan.WorkerScratch() > rowWorkerBytes {
@@ -47,10 +48,10 @@ func planRows(rows *graph.Rows, call *graph.Call) (rowPlan, error) {
 		return nil, err
 	}
 	fullShape, direction := rowShapeOf(rows, call), rowprogDirection[rows.Direction]
-	// Rows that are too long, or too few for workers to share, are cut into pieces, so that workers can share a row.
-	// SplitsRows reports that such rows should be cut. UnsuitedReason is not empty if another kernel is better than a row
-	// program: if this one is called nevertheless, its rows are cut, too. NewPieces returns nil if the program cannot be
-	// cut into pieces.
+	// Rows are cut into pieces if they are too long, or if there are too few of them for all workers. Several workers
+	// can then share a row. SplitsRows reports such rows. If UnsuitedReason is not empty, another kernel is better than
+	// a row program. If the row program is used nevertheless, its rows are cut, too. NewPieces returns nil if the
+	// program cannot be cut into pieces.
 	if rows.SplitsRows(fullShape) || rows.UnsuitedReason(fullShape) != "" {
 		if pieces, err := rowprog.NewPieces(rows.Code, outs, ins, rows.Mask, direction); pieces != nil || err != nil {
 			return pieces, err
@@ -70,7 +71,7 @@ type rowPlan interface {
 	FoldOrder() string    // see graph.Kernel
 	InPlace() [][2]int    // pairs of indices, of an output and of an operand that it may overwrite
 	Listings() []expr.Listing
-	// Run runs a chunk. ptrs has the addresses of the outputs and then of the operands.
+	// Run runs a chunk. ptrs has the addresses of the outputs, followed by the addresses of the operands.
 	Run(s *rowprog.State, phase, chunk int, ptrs []unsafe.Pointer, scratch, worker []byte) error
 }
 
@@ -87,9 +88,10 @@ func rowShapeOf(rows *graph.Rows, call *graph.Call) []int {
 }
 
 // RowMetas returns the layouts of the outputs and operands of a row program, for a call. rows.Mask has an entry for
-// each dimension of the layouts: whether rows extend along it. A dimension along which a value is broadcast or reduced
-// has size 1 or stride 0. For example, a mean of x [2, 6, 4] over the last dimension has the operand [2, 6, 4] and the
-// output [2, 6, 1]. For a group norm of x with 3 ChannelGroups, the operand is [2, 3, 2, 4]: 3 groups of 2 channels.
+// each dimension of the layouts: true if rows extend along the dimension. If a value is broadcast or reduced along a
+// dimension, the dimension has size 1 or stride 0. For example, a mean of x [2, 6, 4] over the last dimension has the
+// operand [2, 6, 4] and the output [2, 6, 1]. For a group norm of x with 3 ChannelGroups, the operand is [2, 3, 2, 4]:
+// 3 groups of 2 channels.
 func RowMetas(rows *graph.Rows, call *graph.Call) (outs, ins []tensor.Meta, err error) {
 	if rows == nil || rows.Code == nil || call == nil {
 		return nil, nil, errors.New("a row program needs a call and an expression")
@@ -186,8 +188,7 @@ func rowKernel(rows *graph.Rows, call *graph.Call, plan rowPlan) *graph.Kernel {
 		run := func(m *graph.Mem, chunk int) error { return runner.run(m, phase, chunk) }
 		kernel.Phases = append(kernel.Phases, graph.Phase{Chunks: plan.Chunks(phase), Run: run})
 	}
-	// plan.InPlace compares layouts in the shape of the rows. The shapes of the call may differ: then memory is not
-	// shared.
+	// plan.InPlace compares layouts in the shape of the rows. If the call has different shapes, memory is not shared.
 	for _, pair := range plan.InPlace() {
 		out, in := pair[0], rows.In[pair[1]]
 		if slices.Equal(call.Meta(in).Shape, call.Out[out].Shape) {
@@ -224,6 +225,6 @@ func (w *rowRunner) run(m *graph.Mem, phase, chunk int) error {
 	}
 	state.Context = m.Context
 	err := w.plan.Run(&state.State, phase, chunk, state.ptrs, m.Scratch, m.WorkerScratch)
-	clear(state.ptrs) // so that they keep no memory alive
+	clear(state.ptrs) // so that the addresses keep no memory alive
 	return err
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/device"
 )
 
-// maxCopyBytes is the size of the copies that [CopyBandwidth] measures on devices with at least 8 times this memory. It
-// exceeds the caches of all devices.
+// maxCopyBytes is the size in bytes of the copies that [CopyBandwidth] measures on devices with at least 8*maxCopyBytes
+// of memory. It exceeds the caches of all devices.
 const maxCopyBytes = 1 << 28
 
 // CopyBandwidth measures copies within the memory of a device. It returns the number of bytes read plus the number of

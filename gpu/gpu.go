@@ -1,6 +1,6 @@
 // Package gpu finds GPUs through Vulkan 1.2 and through the driver of CUDA. A program that imports it can run graphs on
-// the devices "vulkan" and "cuda" (graphrun.Options.Device). It is a module of its own, so that the main module does
-// not depend on libraries of the system.
+// the devices "vulkan" and "cuda" (graphrun.Options.Device). It is a separate module, so that the main module does not
+// depend on libraries of the system.
 package gpu
 
 import (
@@ -21,8 +21,8 @@ func register(name string, open func() ([]device.Device, error)) {
 	devices.Register(name, func() (graph.Device, error) { return backend.First(open()) })
 }
 
-// Open opens all devices of all drivers. err joins the errors of the drivers and devices that could not be opened, so
-// both list and err can be set. The caller closes the devices.
+// Open opens all devices of all drivers. err joins the errors of drivers and devices that could not be opened. Both
+// list and err can be set. The caller closes the devices.
 func Open() (list []device.Device, err error) {
 	if len(drivers) == 0 {
 		return nil, errors.New("gpu: there are no drivers for this platform")

@@ -17,15 +17,16 @@ type Attend struct {
 	Doc string // a sentence about the algorithm
 	// Work returns the work (see [Work]) of the two products for a row-major query, key and value.
 	Work func(a *Attention) Work
-	// Read returns the additional work of reading operand i in its layout instead of row-major. Operand 0 is the query, 1
-	// the key, 2 the value.
+	// Read returns the additional work of reading operand i in its layout instead of a row-major layout. Operand 0 is
+	// the query, 1 the key, and 2 the value.
 	Read func(a *Attention, i int) Work
-	// Lower makes the kernel. Its Mem.Ptrs are the addresses of the result, the query, the key, the value, and Others.
+	// Lower makes the kernel. The kernel's Mem.Ptrs are the addresses of the result, the query, the key, the value, and
+	// Others.
 	Lower func(a *Attention) (*Kernel, error)
 }
 
 // Attention describes one attention to compute, with the layouts of its operands. Every operand has all dimensions of
-// the batch; a dimension along which it is broadcast has size 1.
+// the batch. If an operand is broadcast along a dimension, the dimension has size 1.
 type Attention struct {
 	Query, Key, Value tensor.Meta // [..., l, e], [..., e, s] and [..., s, v]
 	Out               tensor.Meta // [..., l, v]
@@ -34,7 +35,8 @@ type Attention struct {
 	// Others are the operands of Code after the scores, such as a mask. They are expanded to the shape of
 	// the scores, [..., l, s].
 	Others []tensor.Meta
-	// Code is the row program from the scores, its operand 0, to the weights. It is nil only in an invalid Attention.
+	// Code is the row program that computes the weights. Its operand 0 is the scores. Code is nil only in an invalid
+	// Attention.
 	Code *expr.Code
 }
 
@@ -47,7 +49,7 @@ func (a *Attention) Sizes() (l, s, e, v int) {
 
 // minQueriesByColumns is the minimum number of queries for which scores are stored by columns: adjacent elements belong
 // to the same key and different queries. With this layout, each lane of a vector register folds (reduces) a different
-// row, so that 16 rows fill the lanes of a register.
+// row, and 16 rows fill a register.
 const minQueriesByColumns = 16
 
 // ByColumns reports whether scores are stored by columns. It depends on the shape only.
@@ -56,9 +58,8 @@ func (a *Attention) ByColumns() bool {
 }
 
 // Entries returns the offsets of the matrices of an operand or result with layout meta: one offset per entry of the
-// batch, in elements, in row-major order of the batch. A matrix that is broadcast has the same offset in several
-// entries. Entries returns nil if the attention is nil or has no Code, or if meta does not have the rank of its
-// operands.
+// batch, in elements, in row-major order of the batch. A broadcast matrix has the same offset in several entries.
+// Entries returns nil if the attention is nil or has no Code, or if the rank of meta is not the rank of the operands.
 func (a *Attention) Entries(meta tensor.Meta) []int {
 	if a == nil || a.Code == nil || meta.Rank() != len(a.Batch)+2 || len(meta.Strides) != meta.Rank() {
 		return nil

@@ -15,16 +15,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ValueRef is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. In a
-// graph file it is {"value": "name"}.
+// ValueRef is an attribute in [Attrs] that is a value of the graph, such as a computed shape or the k of a topk. A
+// graph file writes a ValueRef as {"value": "name"}.
 //
-// If the value is a constant, the attribute is decoded from it. Otherwise the graph runs in segments: the node and all
-// nodes that depend on it are planned only after the value is computed.
+// If the value is a constant, the attribute is decoded from its data. Otherwise the graph runs in segments: the node
+// and all nodes that depend on it are planned only after the value is computed.
 type ValueRef struct{ Value *Value }
 
 // attributes are the attributes of a node as the user gave them, before they are decoded into Node.Attrs. They may
 // refer to symbols and to values of the graph. Nodes of a file that have equal attributes share one attributes struct.
-// For example, a slice along dimension 1, whose end is a symbol and whose step is a value of the graph, has
+// For example, a slice along dimension 1 with a symbolic end, and with a value of the graph as step, has
 //
 //	given: Attrs{"dim": 1, "end": "n - 1", "step": ValueRef{step}}
 //	refs:  [{"step", step}]
@@ -104,8 +104,8 @@ func (n *Node) AttrRefs() []*Value {
 	return values
 }
 
-// SetAttr sets an attribute of a node to a value as written in Go or in a file. Inference decodes and checks it. The
-// graph must be inferred again.
+// SetAttr sets an attribute of a node to a value, which has the form of an attribute in Go or in a file. Inference
+// decodes and checks it. The graph must be inferred again.
 func (n *Node) SetAttr(name string, value any) {
 	if n == nil {
 		return
@@ -119,8 +119,8 @@ func (n *Node) SetAttr(name string, value any) {
 }
 
 // AttrsAsGiven yields the attributes as they were given, with symbols and values of the graph ([ValueRef]). The
-// attributes with a field in the op's schema come first, in the order of the schema; they are omitted if they equal
-// their default. The attributes of [Schema.Additional] follow, sorted by name.
+// attributes with a field in the op's schema come first, in the order of the schema. Attributes that equal their
+// default are omitted. The attributes of [Schema.Additional] follow, sorted by name.
 func (n *Node) AttrsAsGiven() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if n == nil || n.Op == nil || n.Op.Schema == nil || n.undecoded == nil {
@@ -165,8 +165,8 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 }
 
 // SameAttrs reports whether two nodes of the same op have the same attributes. 0 differs from -0, and a NaN equals
-// itself. Sizes are the same if they are the same expressions. Graphs in attributes are compared by their addresses. A
-// nil node is the same as itself only.
+// itself. Sizes are equal if their expressions are equal. Graphs in attributes are compared by their addresses. A nil
+// node has the same attributes as nil only.
 func SameAttrs(first, second *Node) bool {
 	if first == nil || second == nil {
 		return first == second
@@ -209,7 +209,7 @@ func identical(first, second reflect.Value) bool {
 		return true
 	case reflect.Interface:
 		return identical(first.Elem(), second.Elem())
-	case reflect.Pointer: // graphs by address, other pointers by the values they point to
+	case reflect.Pointer: // compare graphs by address, and other pointers by the values they point to
 		if first.Pointer() == second.Pointer() || first.Type() == reflect.TypeFor[*Graph]() {
 			return first.Pointer() == second.Pointer()
 		}
@@ -233,7 +233,8 @@ func identical(first, second reflect.Value) bool {
 // sameBits reports whether two numbers have the same bits.
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
-// decode decodes the attributes. It returns nil without an error if an attribute is a value that is not constant.
+// decode decodes the attributes. It returns nil without an error if an attribute is a value of the graph that is not a
+// constant.
 func (n *Node) decode(symbols map[string]sym.Int) (any, error) {
 	given, ok, err := n.undecoded.withData(func(v *Value) *tensor.Tensor {
 		if v == nil {
@@ -281,7 +282,7 @@ func attrFromTensor(t *tensor.Tensor) (any, error) {
 	rowMajor := t.CopyTo(tensor.New(t.DType, t.Shape...))
 	list := make(elementList, t.Numel())
 	for i := range list {
-		meta := rowMajor.Meta // becomes a view of element i: no dimensions, and offset i
+		meta := rowMajor.Meta // meta becomes a view of element i: no dimensions, and offset i
 		meta.Shape, meta.Strides, meta.Offset = nil, nil, i
 		list[i] = attrFromElement(t.DType, tensor.Must(rowMajor.View(meta)).At())
 	}
@@ -308,13 +309,13 @@ func attrFromElement(dtype tensor.DType, element tensor.Scalar) any {
 // number.
 type elementList []any
 
-// The rest of the file moves numbers from the attributes of a node to its operands. In aten's schemas, an argument that
-// is a plain number is an attribute: masked_fill(self, mask, value=0), pow(self=2, exponent). In a graph such an
-// argument is an operand, so that one op accepts both numbers and tensors. A number that the user gives as an attribute
-// becomes an operand when the node is made: masked_fill of (x, mask) with the attribute value=0 becomes masked_fill of
-// (x, mask, 0). splitNumbers returns the numbers [nil, nil, 0], and addNumbers adds them to the operands.
+// The rest of the file moves numbers from the attributes of a node to its operands. In aten's schemas, a plain number
+// can be an argument: masked_fill(self, mask, value=0), pow(self=2, exponent). In a graph, such an argument is an
+// operand, so that one op accepts both numbers and tensors. A number that the user gives as an attribute becomes an
+// operand when the node is made: masked_fill of (x, mask) with the attribute value=0 becomes masked_fill of (x, mask,
+// 0). splitNumbers returns the numbers [nil, nil, 0], and addNumbers adds them to the operands.
 
-// attrName returns the name that aten's schema gives the operand if it is a number.
+// attrName returns the name that a number for this operand has in aten's schema.
 func (p Param) attrName() string {
 	if p.Attr != "" {
 		return p.Attr
@@ -352,8 +353,8 @@ func (op *Op) hasNumbers(given Attrs) bool {
 	return false
 }
 
-// splitNumbers separates the given attributes. numbers has the attributes that set operands, indexed by operand, and
-// otherAttrs all other attributes. numbers is nil if no attribute sets an operand.
+// splitNumbers separates the given attributes. numbers has the attributes that set operands, indexed by operand.
+// otherAttrs has all other attributes. numbers is nil if no attribute sets an operand.
 func (op *Op) splitNumbers(given Attrs) (otherAttrs Attrs, numbers []any) {
 	if !op.hasNumbers(given) {
 		return given, nil
@@ -374,8 +375,8 @@ func (n *Node) addNumbers(numbers []any) error {
 	if numbers == nil {
 		return nil
 	}
-	// If the operands are complete, as (x, mask, null), the number replaces the null. Otherwise the operands are only
-	// the tensors, as (x, mask), and the number is inserted at its index.
+	// If the operands are complete, as in (x, mask, null), the number replaces the null. Otherwise the operands are the
+	// tensors only, as in (x, mask), and the number is inserted at its index.
 	isComplete := len(n.In) == len(n.Op.Params)
 	operands := slices.Clone(n.In)
 	for i, number := range numbers {

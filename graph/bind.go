@@ -21,7 +21,7 @@ func (g *Graph) Bind(sizes map[string]int) error {
 	return g.Infer()
 }
 
-// BindWithoutInference is [Graph.Bind] without the inference.
+// BindWithoutInference sets sizes and decodes attributes as [Graph.Bind] does, without inference.
 func (g *Graph) BindWithoutInference(sizes map[string]int) error {
 	sizes, err := g.SizesBySymbol(sizes)
 	if err != nil {
@@ -149,12 +149,12 @@ func (g *Graph) decodeAll() {
 		if n.Op == nil || n.Op.Schema == nil { // the op has no attributes
 			continue
 		}
-		if n.Attrs != nil && !n.undecoded.dependOn(g.sizes) { // already decoded, for any sizes
+		if n.Attrs != nil && !n.undecoded.dependOn(g.sizes) { // already decoded, independent of sizes
 			continue
 		}
 		attrs, ok := decoded[n.undecoded]
-		// n.undecoded is nil if no attribute is given. Nodes of different ops share this key, so they are decoded
-		// singly.
+		// n.undecoded is nil if no attribute is given. Nodes of different ops share this key, so each such node is
+		// decoded separately.
 		if !ok || n.undecoded == nil {
 			attrs, _ = n.decode(g.sizes) // inference decodes again and reports the error
 			decoded[n.undecoded] = attrs
@@ -183,7 +183,8 @@ func (g *Graph) ResultsFor(in []tensor.Meta) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// If sizes depend on data, unbacked is a copy with symbols for these sizes (see Unbacked). It has the same outputs.
+	// If sizes depend on data, unbacked is a copy with symbols for these sizes (see Unbacked). The copy has the same
+	// outputs.
 	unbacked := bound
 	if bound.Dynamic() {
 		unbacked = bound.Unbacked().Graph
@@ -221,7 +222,7 @@ func (g *Graph) withInputs(metas []tensor.Meta) (*Graph, error) {
 }
 
 // bindTo sets the sizes of the symbols of input v from shape. sizes has the sizes so far, by symbol. bindTo returns
-// sizes, or a changed copy if a size differs. A shape of another rank sets no sizes.
+// sizes, or a changed copy if a size differs. If shape has another rank than v, bindTo sets no sizes.
 func (v *Value) bindTo(shape []int, sizes map[string]sym.Int) map[string]sym.Int {
 	if len(shape) != len(v.Dims) {
 		return sizes
@@ -244,7 +245,7 @@ func (v *Value) bindTo(shape []int, sizes map[string]sym.Int) map[string]sym.Int
 
 // Assumed returns a new map with the assumed size of each symbol whose size was not given ([Graph.Bind]). Results and
 // plans depend on these sizes. Symbols of the graph on which no input or attribute depends are omitted. A symbol that
-// an importer replaced by its size is included: see [Graph.Assume].
+// an importer replaced by a size is included: see [Graph.Assume].
 func (g *Graph) Assumed() map[string]int {
 	used := map[string]int{}
 	for name, size := range g.assumed {

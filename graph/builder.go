@@ -18,9 +18,9 @@ import (
 //	g.Output("y", g.Apply("relu", nil, sum)[0].Named("y"))
 //	err := g.Err()
 
-// Input adds a row-major input. If it fails, the graph records the error for [Graph.Err], and Input returns a
-// placeholder value; this holds for all builder methods. Nodes and outputs that depend on a placeholder are omitted
-// without a further error.
+// Input adds a row-major input. If Input fails, the graph records the error for [Graph.Err], and Input returns a
+// placeholder value. All builder methods do so. Nodes and outputs that depend on a placeholder are omitted without a
+// further error.
 func (g *Graph) Input(name string, dtype tensor.DType, shape ...int) *Value {
 	return g.InputMeta(name, tensor.New(dtype, shape...))
 }
@@ -117,8 +117,8 @@ func (g *Graph) Apply(op string, attrs Attrs, operands ...any) []*Value {
 	return g.ApplyN(op, 0, attrs, operands...)
 }
 
-// ApplyN is [Graph.Apply] for a node with count results. Callers use ApplyN if inference cannot determine
-// the number of results. If count is 0, inference determines the number.
+// ApplyN adds a node with count results, as [Graph.Apply] does. Callers use ApplyN if inference cannot determine the
+// number of results. If count is 0, inference determines the number.
 //
 //go:noinline // saves code and compile time: it has many callers, none of them hot
 func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Value {
@@ -126,14 +126,14 @@ func (g *Graph) ApplyN(op string, count int, attrs Attrs, operands ...any) []*Va
 	return g.applyCount(op, count, isExact, attrs, operands)
 }
 
-// ApplyExactly is [Graph.Apply] for a node that must have exactly count results. It fails if inference finds another
-// number.
+// ApplyExactly adds a node that must have exactly count results, as [Graph.Apply] does. It fails if inference finds
+// another number of results.
 func (g *Graph) ApplyExactly(op string, count int, attrs Attrs, operands ...any) []*Value {
 	const isExact = true
 	return g.applyCount(op, count, isExact, attrs, operands)
 }
 
-// Named renames the value, and its node if the value is the node's only result.
+// Named renames the value. If the value is the only result of its node, Named also renames the node.
 func (v *Value) Named(name string) *Value {
 	g := v.ownerGraph()
 	renamesNode := v.Node != nil && len(v.Node.Out) == 1
@@ -152,8 +152,8 @@ func (v *Value) Named(name string) *Value {
 	return v
 }
 
-// ownerGraph returns the graph of the value. It panics for a value that was not made by a graph, because no graph could
-// record the error.
+// ownerGraph returns the graph of the value. It panics if no graph made the value, because then no graph can record the
+// error.
 func (v *Value) ownerGraph() *Graph {
 	if v == nil || v.graph == nil {
 		panic("graph: the value was not made by a graph")
@@ -200,7 +200,7 @@ func (g *Graph) placeholder(name string) *Value {
 	return &Value{Name: name, Type: tensor.NewType(tensor.Float32), Meta: tensor.New(tensor.Float32), graph: g, number: -1}
 }
 
-// applyCount is [Graph.ApplyN], and with isExact set [Graph.ApplyExactly].
+// applyCount implements [Graph.ApplyN] and, if isExact is true, [Graph.ApplyExactly].
 func (g *Graph) applyCount(op string, count int, isExact bool, attrs Attrs, operands []any) []*Value {
 	n := &Node{Name: g.UniqueName(op)}
 	err := g.apply(n, op, attrs, operands, count, isExact)
@@ -215,11 +215,10 @@ func (g *Graph) applyCount(op string, count int, isExact bool, attrs Attrs, oper
 	return g.placeholders(n, count, isExact)
 }
 
-// maxOutputs is the maximum of the parameter count of [Graph.ApplyN].
+// maxOutputs is the maximum number of results that a caller can request: the argument count of [Graph.ApplyN].
 const maxOutputs = 1 << 20
 
-// placeholders returns the placeholders of the results of a rejected node. Their number is the number of results that
-// the caller expects.
+// placeholders returns the placeholders of the results of a rejected node, one for each result that the caller expects.
 func (g *Graph) placeholders(n *Node, count int, isExact bool) []*Value {
 	count = min(max(count, 1), maxOutputs)
 	if n.Op != nil && !isExact {
@@ -233,8 +232,8 @@ func (g *Graph) placeholders(n *Node, count int, isExact bool) []*Value {
 	return values
 }
 
-// apply infers node n with the given operands and attributes, and adds it and its results to the graph. For count and
-// isExact see applyCount.
+// apply infers node n with the given operands and attributes, and adds the node and its results to the graph. count and
+// isExact are the arguments of applyCount.
 func (g *Graph) apply(n *Node, op string, attrs Attrs, operands []any, count int, isExact bool) (err error) {
 	n.Op, err = g.findOp(op)
 	switch {
@@ -345,9 +344,8 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	return n.Op.Infer(&Call{In: n.In, Attrs: attrs})
 }
 
-// checkBodies checks attributes that are graphs, such as the body of a loop. It fails if such a graph has
-// errors. It also fails if such a graph contains g, the graph of the node, because the recursion would be
-// endless.
+// checkBodies checks attributes that are graphs, such as the body of a loop. It fails if an attribute graph has errors.
+// It also fails if an attribute graph contains g, the graph of the node, because evaluation would never end.
 func (n *Node) checkBodies(g *Graph) error {
 	for _, name := range sorted.Keys(n.givenAttrs()) {
 		body, ok := n.undecoded.given[name].(*Graph)

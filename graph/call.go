@@ -20,15 +20,16 @@ type Call struct {
 	Out   []tensor.Meta // results; unset during inference
 	Impl  *Impl         // the chosen implementation of the op; nil before the choice
 	Walk  Walk          // the chosen order of loops and layouts of results
-	// InPlace marks the operands of a concatenation that are already stored in their slices of the result. Nil marks none.
+	// InPlace marks the operands of a concatenation that are already stored in their slices of the result. Nil means
+	// that there are none.
 	InPlace []bool
-	// Epilogue is the expression that the kernel applies to each element of its result; nil for none. It is set only in
-	// the argument of [Impl.Lower], and only if [Impl.Epilogues] is set. In [Mem.Ptrs], the addresses of the epilogue's
+	// Epilogue is the expression that the kernel applies to each element of its result, or nil. Only the argument of
+	// [Impl.Lower] has an Epilogue, and only if [Impl.Epilogues] is set. In [Mem.Ptrs], the addresses of the epilogue's
 	// operands come after the addresses of the call's results and operands. If the inner loop of the kernel cannot
 	// apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
-	metaFixesSizes bool // in inference for unknown sizes: a call of Meta adds guards that fix its sizes to their hints
+	metaFixesSizes bool // in inference for unknown sizes: Meta adds guards that fix the operand's sizes to their hints
 
 	oneResult  [1]Result // buffer of NewResult and AliasResult
 	allResults []Result  // buffer of NewResults and AliasResults
@@ -51,7 +52,8 @@ const (
 	NumberArg
 )
 
-// Arg is an operand: a value, a plain number, or nothing. Its Type may have expressions as sizes; its Meta has numbers.
+// Arg is an operand: a value, a plain number, or nothing. Sizes in its Type may be expressions; sizes in its Meta are
+// numbers.
 type Arg struct {
 	Kind   ArgKind
 	Value  *Value        // for TensorArg
@@ -126,7 +128,7 @@ func (n *Node) trimAbsent() {
 // checkArity checks operands against the op's parameters.
 func (n *Node) checkArity() error {
 	params := n.Op.Params
-	singleCount := len(params) // number of parameters that are a single operand; the last one may be a list instead
+	singleCount := len(params) // number of parameters that take one operand each; the last parameter may take a list
 	if singleCount > 0 && params[singleCount-1].Variadic {
 		singleCount--
 		if err := n.checkList(params[singleCount], singleCount); err != nil {
@@ -181,13 +183,14 @@ func (c *Call) Type(i int) tensor.Type {
 		return tensor.Type{}
 	}
 	if v := c.In[i].Value; c.In[i].Kind == TensorArg && v != nil && v.Packed == nil && v.Type.DType != tensor.Invalid {
-		return v.Type // the usual case is fast: the Arg is not copied
+		return v.Type // the usual case is fast, because the Arg is not copied
 	}
 	return c.In[i].Type()
 }
 
-// Meta returns the meta of operand i, or the zero Meta if it is absent. It is for kernels, and for inference that needs
-// sizes as numbers. In inference for unknown sizes, Meta adds guards that these sizes equal their hints.
+// Meta returns the meta of operand i, or the zero Meta if it is absent. Kernels use it, and so does inference that
+// needs sizes as numbers. In inference for unknown sizes, Meta adds guards: the inferred types are valid only if these
+// sizes equal their hints.
 func (c *Call) Meta(i int) tensor.Meta {
 	if i < 0 || i >= len(c.In) {
 		return tensor.Meta{}
@@ -198,8 +201,8 @@ func (c *Call) Meta(i int) tensor.Meta {
 	return c.In[i].Meta()
 }
 
-// Const returns the data of operand i if it is a constant that is not packed, otherwise nil. A packed constant is
-// stored in the form that its kernel reads.
+// Const returns the data of operand i if the operand is a constant that is not packed, otherwise nil. A packed constant
+// is stored in the form that its kernel reads.
 func (c *Call) Const(i int) *tensor.Tensor {
 	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil || c.In[i].Value.Packed != nil {
 		return nil
@@ -208,8 +211,8 @@ func (c *Call) Const(i int) *tensor.Tensor {
 }
 
 // IsConstant reports whether operand i is a constant, packed or not. Cost estimates use it, so that a node costs the
-// same before and after its constants are packed. It returns false for a constant with a pinned layout, which is never
-// packed: every run reads the constant in this layout.
+// same before and after its constants are packed. It returns false for a constant with a pinned layout. Such a constant
+// is never packed, because every run reads it in the pinned layout.
 func (c *Call) IsConstant(i int) bool {
 	return c.Packed(i) != nil || c.Const(i) != nil && !c.In[i].Value.Pin.SetsLayout()
 }
@@ -235,14 +238,15 @@ func (r Result) Meta() tensor.Meta {
 	return meta
 }
 
-// NoAlias is the [Result.Alias] of a result with storage of its own.
+// NoAlias is the [Result.Alias] of a result that shares no storage with an operand.
 const NoAlias = -1
 
-// NewResult returns a single result with storage of its own. To avoid allocations, the returned slice is a buffer of
-// the Call. The next call of NewResult or AliasResult overwrites this buffer.
+// NewResult returns a single result that shares no storage with an operand. To avoid allocations, the returned slice is
+// a buffer of the Call. The next call of NewResult or AliasResult overwrites this buffer.
 func (c *Call) NewResult(t tensor.Type) []Result { return c.AliasResult(t, NoAlias) }
 
-// AliasResult is [Call.NewResult] for a result that shares the storage of operand i ([Result].Alias).
+// AliasResult returns a single result that shares the storage of operand i ([Result].Alias). It uses the buffer of
+// [Call.NewResult].
 //
 //go:noinline // saves code and compile time: it has many callers, none of them hot
 func (c *Call) AliasResult(t tensor.Type, i int) []Result {
@@ -261,10 +265,10 @@ func setFields(dst, src *tensor.Type) {
 	dst.DType, dst.Shape, dst.Strides, dst.Offset = src.DType, src.Shape, src.Strides, src.Offset
 }
 
-// NewResults is [Call.NewResult] for several results.
+// NewResults returns several results that share no storage with operands: see [Call.NewResult].
 func (c *Call) NewResults(types ...tensor.Type) []Result { return c.AliasResults(NoAlias, types...) }
 
-// AliasResults is [Call.AliasResult] for several results.
+// AliasResults returns several results that share the storage of operand i: see [Call.AliasResult].
 func (c *Call) AliasResults(i int, types ...tensor.Type) []Result {
 	if len(c.allResults) < len(types) {
 		c.allResults = make([]Result, len(types))
@@ -285,7 +289,8 @@ type Walk struct {
 	ResultOrders []tensor.Order
 }
 
-// WalkInOrder returns the walk with loops in the given order, and with results of the same rank in that order.
+// WalkInOrder returns the walk whose loops have the given order. Results whose rank is the length of the order are laid
+// out in this order.
 func (c *Call) WalkInOrder(order tensor.Order) Walk {
 	walk := Walk{LoopOrder: order, ResultOrders: make([]tensor.Order, len(c.Out))}
 	for i, meta := range c.Out {

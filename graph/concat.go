@@ -11,14 +11,14 @@ import (
 
 // This file finds the slice of a concatenation's result that belongs to each operand. Passes can write an operand
 // directly into its slice. For example, a of shape [2, 3] and b of shape [2, 2] are concatenated along dimension 1. The
-// result has the strides [5, 1], and so have the slices, at the offsets 0 and 3:
+// result and its slices have the strides [5, 1]. The slices have the offsets 0 and 3:
 //
 //	a a a b b
 //	a a a b b
 
-// Places returns, for a node that concatenates its operands ([Op.ConcatDim]), the slice of the result that contains
-// each operand. The Type is zero for an operand of another rank, which has no elements. Places returns nil for other
-// nodes.
+// Places returns the slice of the result that contains each operand, if the node concatenates its operands
+// ([Op.ConcatDim]). For other nodes it returns nil. An operand whose rank differs from the result's rank has no
+// elements; its Type is zero.
 func (n *Node) Places() []tensor.Type {
 	if n == nil || len(n.Out) == 0 {
 		return nil
@@ -26,8 +26,8 @@ func (n *Node) Places() []tensor.Type {
 	return n.PlacesIn(n.Out[0].Type)
 }
 
-// PlacesIn is Places for a result of type out. This type must have the shape of the result, but may have other strides
-// and another offset.
+// PlacesIn returns the slices as [Node.Places] does, for a result of type out. This type must have the shape of the
+// node's result, but may have other strides and another offset.
 func (n *Node) PlacesIn(out tensor.Type) []tensor.Type {
 	dim, ok := n.concatDim()
 	if !ok || len(out.Shape) != n.Out[0].Meta.Rank() {
@@ -72,15 +72,15 @@ func (n *Node) concatDim() (dim int, ok bool) {
 	return dim, ok && dim >= 0 && dim < rank && !hasMismatch
 }
 
-// operandsInPlace marks the operands that are already in place: their nodes write them to their slices of this node's
-// result, so that this node need not copy them. It returns nil if the node does not concatenate, or if no operand is in
-// place.
+// operandsInPlace marks the operands that are already in place. The node that computes such an operand writes it to its
+// slice of this node's result, so this node need not copy it. It returns nil if the node does not concatenate, or if no
+// operand is in place.
 func (n *Node) operandsInPlace() []bool {
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
 	}
 	owner := n.Out[0].BufferOwner() // the value whose memory contains the result
-	// A quick check, before the places are computed: is an operand stored in the memory of the result?
+	// Check quickly, before the places are computed, whether an operand is stored in the memory of the result.
 	if !slices.ContainsFunc(n.In, func(a Arg) bool {
 		return a.Kind == TensorArg && a.Value.ContainedIn != nil && a.Value.BufferOwner() == owner
 	}) {
@@ -129,13 +129,13 @@ func (v *Value) checkContainedIn() error {
 	return nil
 }
 
-// sliceRanges returns the range of indices in each dimension of `whole` that value v contains: first is inclusive, and
-// end exclusive. It returns false if v is not a slice of `whole`.
+// sliceRanges returns the range of indices that value v contains in each dimension of `whole`. first is inclusive, and
+// end is exclusive. It returns false if v is not a slice of `whole`.
 func (v *Value) sliceRanges(whole *Value) (first, end []int, ok bool) {
 	return sliceRangesOf(v.Meta, whole.Meta)
 }
 
-// sliceRangesOf is sliceRanges for the metas of both values.
+// sliceRangesOf returns the ranges as sliceRanges does. Its arguments are the metas of the two values.
 func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 	offset := meta.Offset - whole.Offset
 	first, end = make([]int, meta.Rank()), make([]int, meta.Rank())
@@ -162,7 +162,7 @@ func sliceRangesOf(meta, whole tensor.Meta) (first, end []int, ok bool) {
 // nodes with results in this memory, and concatenations that copy operands into it.
 func (v *verifier) checkConcatMemory() {
 	memory := concatMemory{verifier: v, writes: map[*Value][]sliceWrite{}}
-	sharedConcats := map[*Value]bool{} // the concatenations into whose memory other nodes write
+	sharedConcats := map[*Value]bool{} // the results of concatenations into whose memory other nodes write
 	for _, n := range v.graph.Nodes {
 		for _, result := range n.Out {
 			if result.ContainedIn != nil {
@@ -213,8 +213,8 @@ func (w sliceWrite) overlaps(other sliceWrite) bool {
 	return true
 }
 
-// addWrite records that n writes the slice of the owner's memory with the given layout. It reports overlaps with
-// earlier writes.
+// addWrite records that n writes the slice of the owner's memory with the given layout. If the write overlaps an
+// earlier write, addWrite reports an error.
 func (m concatMemory) addWrite(n *Node, owner *Value, slice tensor.Meta) {
 	first, end, ok := sliceRangesOf(slice, owner.Meta)
 	if !ok || slice.Numel() == 0 { // checkContainedIn reports a value that is not a slice

@@ -15,18 +15,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Decode returns a pointer to the attribute struct, filled from the given attributes. An expression over symbols is
-// permitted in place of every integer. The map symbols has the size of each symbol, known or unknown. If an
-// expression depends on unknown sizes, a field of type sym.Int gets the expression. A field of type int gets its value
-// at typical sizes (the hint). Decode then records a guard: the result is valid only for sizes at which the expression
-// has this value. For example, with the hint 8 of n:
+// Decode returns a pointer to the attribute struct, filled from the given attributes. Every integer may be given as an
+// expression over symbols. The map symbols has the size of each symbol, known or unknown. If an expression depends on
+// unknown sizes, a field of type sym.Int gets the expression. A field of type int gets the value of the expression at
+// typical sizes (the hints). In this case, Decode records a guard: the result is valid only for sizes at which the
+// expression has this value. For example, with the hint 8 of n:
 //
 //	struct { Dims []int `attr:"dims"`; End sym.Int `attr:"end"` }    the attribute struct
 //	{"dims": ["n - 7"], "end": "n - 1"}                              the given attributes
 //	{Dims: [1], End: n - 1}, with the guard n - 7 == 1               the result
 //
-// Decode fails if an attribute is unknown, missing, or of the wrong type; the error then names the attribute. It also
-// returns the error of the struct's method Check, which need not name an attribute.
+// Decode fails if an attribute is unknown, missing, or of the wrong type. The error names the attribute. Decode also
+// returns the error of the struct's method Check. This error need not name an attribute.
 func (s *Schema) Decode(given Attrs, symbols map[string]sym.Int) (any, error) {
 	if s.zeroStruct == nil {
 		return nil, errors.New("the schema was not made by SchemaOf")
@@ -69,8 +69,8 @@ func setFieldAttrs(schema *Schema, attrs reflect.Value, given Attrs, symbols map
 	return nil
 }
 
-// setAdditionalAttrs stores the attributes without a field of their own. They are errors if the schema does not permit
-// them.
+// setAdditionalAttrs stores the attributes for which the struct has no separate field. It fails if the schema does not
+// permit such attributes.
 func setAdditionalAttrs(schema *Schema, attrs reflect.Value, given Attrs, symbols map[string]sym.Int) error {
 	for _, name := range sorted.Keys(given) {
 		if _, ok := schema.byName[name]; ok {
@@ -86,13 +86,13 @@ func setAdditionalAttrs(schema *Schema, attrs reflect.Value, given Attrs, symbol
 	return nil
 }
 
-// setAdditional stores an attribute without a field of its own.
+// setAdditional stores an attribute for which the struct has no separate field.
 func setAdditional(schema *Schema, attrs reflect.Value, name string, given any, symbols map[string]sym.Int) error {
 	var number tensor.Scalar
 	if err := setField(*schema.Additional, reflect.ValueOf(&number).Elem(), given, symbols); err != nil {
 		return schema.Additional.withExpectedType(err)
 	}
-	// others is the field of the attribute struct for all attributes without a field of their own.
+	// others is the field that stores all attributes without a separate field.
 	others := attrs.Field(schema.Additional.index).Addr().Interface().(*map[string]tensor.Scalar)
 	if *others == nil {
 		*others = map[string]tensor.Scalar{}
@@ -163,8 +163,8 @@ func dereferenced(given any) any {
 	return pointer.Elem().Interface()
 }
 
-// setValue stores a JSON or Go value in a field of a matching type. An attribute that was given as a tensor arrives as
-// an elementList. An elementList of one element also stands for a number.
+// setValue stores a JSON or Go value in a field of a matching type. If an attribute was given as a tensor, the value is
+// an elementList. An elementList of one element is also accepted as a number.
 func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	if list, ok := given.(elementList); ok && len(list) == 1 && dst.Kind() != reflect.Slice &&
 		dst.Type() != reflect.TypeFor[IntOrInts]() {
@@ -197,7 +197,7 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 		number, err := toNumber(given, symbols)
 		*target = number.Number
 		if err == nil && number.Number.DType() == tensor.Invalid {
-			// The number is an expression over sizes: use its value at the hint, and record a guard.
+			// The number is an expression over sizes. Use its value at the hints, and record a guard.
 			*target = tensor.IntScalar(int64(number.Size.Specialize()))
 		}
 		return err
@@ -219,7 +219,7 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	return nil
 }
 
-// setExact sets target to a value of its own type.
+// setExact sets target to a value of type T.
 func setExact[T any](target *T, given any) error {
 	value, ok := given.(T)
 	if !ok {
@@ -244,7 +244,7 @@ func setNamed[T any](dst *T, given any, parse func(string) (T, error)) error {
 	return err
 }
 
-// setCompound is setValue for a field that is a pointer or a list.
+// setCompound stores a value as setValue does, in a field that is a pointer or a list.
 func setCompound(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 	if dst.Kind() == reflect.Pointer {
 		pointer := reflect.New(dst.Type().Elem())
@@ -269,7 +269,7 @@ func setCompound(dst reflect.Value, given any, symbols map[string]sym.Int) error
 	return nil
 }
 
-// setWord sets p to the given value if this is one of words. It reports whether it is.
+// setWord sets p to the given value if the value is one of `words`, and reports whether it did.
 func (p *IntsOrWord) setWord(given any, words []string) bool {
 	word, isText := given.(string)
 	if !isText || !slices.Contains(words, word) {
@@ -280,7 +280,7 @@ func (p *IntsOrWord) setWord(given any, words []string) bool {
 }
 
 // set sets p to a word or to integers. A text is an expression if all its names are symbols, or if it has an operator,
-// as "n + 1". Every other text is a word. set fails for an expression with an unknown name. The caller, setField,
+// as in "n + 1". Every other text is a word. set fails for an expression with an unknown name. The caller, setField,
 // checks that the word is one of the field's words.
 func (p *IntsOrWord) set(given any, symbols map[string]sym.Int) error {
 	if text, ok := given.(string); ok {
@@ -303,8 +303,8 @@ func (p *IntOrInts) set(given any, symbols map[string]sym.Int) error {
 }
 
 // setLength gives a list of numbers the length field.Len: a single number stands for field.Len equal numbers. It fails
-// for a list of another length. A list of the default "none" may be empty. [Schema] states why it is no method of
-// Field: a method must not have a parameter of package reflect.
+// for a list of another length. A list with the default "none" may be empty. setLength is not a method of Field,
+// because such methods must not have parameters of package reflect: see [Schema].
 func setLength(field Field, list reflect.Value) error {
 	if list.Len() == 1 {
 		for list.Len() < field.Len {
@@ -325,13 +325,14 @@ func (f Field) unknownWord(word string, symbols map[string]sym.Int) error {
 	return notAnInteger(word, symbols)
 }
 
-// AttrError is a mistake in an attribute. An [Error] that wraps it has the position of the attribute in the file.
+// AttrError is a mistake in an attribute. An [Error] that wraps an AttrError has the position of the attribute in the
+// file.
 type AttrError struct {
 	Attr string
 	Err  error
 }
 
-// Error is the cause's message, which names the attribute.
+// Error returns the message of the cause, which names the attribute.
 func (e *AttrError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("attribute %q: no cause was given", e.Attr)
@@ -417,8 +418,8 @@ func valueText(v any) string {
 func notANumber(v any) error {
 	mismatch := &mismatchError{got: v}
 	if text, ok := v.(string); ok {
-		// The text may misspell a literal, such as "nan" for "NaN", or be a decimal number in quotes. ParseFloat also accepts
-		// names and hexadecimal numbers; these are not suggested.
+		// The text may be a misspelled literal, such as "nan" for "NaN", or a decimal number in quotes. ParseFloat also
+		// accepts names and hexadecimal numbers, but they are not suggested.
 		if meant := numerals.IntendedLiteral(text); meant != "" {
 			mismatch.suggestion = suggest.DidYouMean(strconv.Quote(meant))
 		} else if _, err := strconv.ParseFloat(text, 64); err == nil && strings.Trim(text, "+-.0123456789eE") == "" {

@@ -7,13 +7,13 @@ import (
 )
 
 // Parts collects the nodes that replace one node of the graph: see [Op.Decompose] and [Op.Rewrite]. The new nodes are
-// called the parts, the replaced node the whole. For example, a node y = addmm(b, x, w) has the parts
+// called the parts. The replaced node is called the whole. For example, a node y = addmm(b, x, w) has the parts
 //
 //	y.matmul = matmul(x, w)
 //	y.add    = add(y.matmul, b)
 //
-// The result of the last part replaces the result of the whole: its node gets the name y, and nodes that read y are
-// unchanged.
+// The result of the last part replaces the result of the whole. The last part gets the name y, and nodes that read y
+// are unchanged.
 type Parts struct {
 	graph *Graph
 	whole *Node
@@ -46,7 +46,7 @@ func nameOf(op *Op) string {
 // ArgOf returns an operand that reads a value.
 func ArgOf(v *Value) Arg { return Arg{Kind: TensorArg, Value: v} }
 
-// Repeat adds a part: a copy of n, a node of the graph, with the operands `in`. Repeat returns the results of the copy.
+// Repeat adds a copy of node n of the graph as a part, with the operands `in`. Repeat returns the results of the copy.
 func (p *Parts) Repeat(n *Node, in ...Arg) ([]*Value, error) {
 	if p == nil || p.graph == nil || p.whole == nil || n == nil || n.Op == nil {
 		return nil, errors.New("only a node of the graph can be copied as a part")
@@ -71,7 +71,8 @@ func (p *Parts) ReplacedNode() *Node {
 // Decompose returns the nodes that replace a node of a composite op, in a valid order. The results of the node become
 // results of the new nodes. If the user pinned the node to a layout ([Node.Pin]), these results get the layout. The
 // caller, a pass, replaces the node in Nodes. If the parts do not fit the node, Decompose fails, and the graph is
-// unchanged. If a part cannot have the layout of the pin, Decompose fails, and the graph is partly changed: drop it.
+// unchanged. If a part cannot have the layout of the pin, Decompose fails, and the graph is partly changed: the caller
+// must drop the graph.
 func (g *Graph) Decompose(n *Node) ([]*Node, error) {
 	if n == nil || n.Op == nil || n.Op.Decompose == nil || len(n.Out) == 0 || n.Out[0].graph != g {
 		return nil, errors.New("the node is not in the graph, or its op has no Decompose")
@@ -128,18 +129,18 @@ func (p *Parts) checkResult(i int, v *Value) error {
 		return fmt.Errorf("no part computes result %d", i)
 	case v.Meta.DType != replaced.Meta.DType || !slices.Equal(v.Meta.Shape, replaced.Meta.Shape):
 		return fmt.Errorf("result %d of its parts is %v, want %v", i, v.Meta, replaced.Meta)
-	case p.whole.Pin.SetsLayout(): // substituteResult infers the part again, with the pin
+	case p.whole.Pin.SetsLayout(): // substituteResult infers the part again, with the pinned layout
 		return nil
 	case !v.Meta.SameLayout(replaced.Meta):
 		return fmt.Errorf("result %d of its parts has layout %v, want %v", i, v.Meta, replaced.Meta)
-	case (v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v): // only one of them is a view
+	case (v.Alias == nil) != (replaced.Alias == nil) && !p.isFullView(v): // only one of the two is a view
 		return fmt.Errorf("result %d is a view in the node or in its parts, but not in both", i)
 	}
 	return nil
 }
 
-// isFullView reports whether v is a view that contains all elements of a part's result. Such a view needs
-// no memory of its own.
+// isFullView reports whether v is a view that contains all elements of a part's result. Such a view needs no additional
+// memory.
 func (p *Parts) isFullView(v *Value) bool {
 	owner := v.BufferOwner()
 	return slices.Contains(p.nodes, owner.Node) && owner.Meta.DType == v.Meta.DType &&
@@ -165,7 +166,7 @@ func (p *Parts) substituteResult(i int, v *Value) error {
 	}
 	result.Node, result.Index, result.Alias = producer, v.Index, v.Alias
 	if p.whole.Pin.SetsLayout() {
-		// Only the layout: the implementation and the device of the pin are for the op of the whole.
+		// Copy only the layout of the pin: its implementation and device are for the op of the whole.
 		producer.Pin = Pin{Format: p.whole.Pin.Format, Order: p.whole.Pin.Order}
 		return producer.Infer() // sets the type of result
 	}
@@ -209,8 +210,8 @@ type RewriteContext struct {
 	// UsedOnlyHere reports whether a value becomes unnecessary if this node is removed: the value is not an
 	// output, and every path from the value to an output contains this node.
 	UsedOnlyHere func(*Value) bool
-	// ComputedFrom returns the results of nodes that earlier rewrites added and that depend on no value but
-	// the given one. The op can reuse these results. ComputedFrom may be nil.
+	// ComputedFrom returns results of nodes that earlier rewrites added. These nodes depend only on the given value.
+	// The op can reuse the results. ComputedFrom may be nil.
 	ComputedFrom func(*Value) []*Value
 	// Exact means that a rewrite must not change the bits of the results.
 	Exact bool
@@ -220,20 +221,20 @@ type RewriteContext struct {
 
 // Rewrite is the answer of [Op.Rewrite] for a node.
 type Rewrite struct {
-	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the node is unchanged.
+	// Results replace the results of the node, as in [Op.Decompose]. Nil means that the op does not rewrite the node.
 	Results []*Value
-	// Replaced is, for reports, an earlier node that the rewrite makes unnecessary. If there are several, it is the
-	// first. If the node is unchanged, Replaced is the node that a rewrite could have made unnecessary. Nil means that
-	// there is no such node.
+	// Replaced is for reports. It is the first earlier node that the rewrite makes unnecessary. If the op does not
+	// rewrite the node, Replaced is the node that a rewrite could have made unnecessary. It is nil if there is no such
+	// node.
 	Replaced *Node
-	// Why describes the new computation, or is the reason why the node is unchanged. It may be empty.
+	// Why describes the new computation. If the node is unchanged, Why is the reason. It may be empty.
 	Why string
 }
 
-// bypassedPin returns a pinned node on which the whole depends but the parts do not; nil if there is no
-// such node.
+// bypassedPin returns a pinned node on which the whole depends but the parts do not. It returns nil if there is no such
+// node.
 func (p *Parts) bypassedPin() *Node {
-	visited := p.readValues() // the search from the whole back to the inputs stops at them
+	visited := p.readValues() // the search from the whole back to the inputs stops at these values
 	for stack := []*Node{p.whole}; len(stack) > 0; {
 		n := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
@@ -251,8 +252,8 @@ func (p *Parts) bypassedPin() *Node {
 }
 
 // readValues returns the values that the parts read. A part may read the result of a node that an earlier rewrite
-// added, such as a conversion (RewriteContext.ComputedFrom). If this node has one operand, the operand is included as
-// well, because the whole reads it directly.
+// added, such as a conversion (RewriteContext.ComputedFrom). If this node has one operand, readValues includes the
+// operand, because the whole reads the operand directly.
 func (p *Parts) readValues() map[*Value]bool {
 	values := map[*Value]bool{}
 	for _, part := range p.nodes {

@@ -9,10 +9,9 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// Define checks an op and sets the fields that can be derived: Schema for an op without attributes, and
-// Kind and Infer for an op with a Pointwise part. (fusion.Define also derives the kernel of the Pointwise
-// part.) A graph accepts only ops that Define returned. After a change, a copy of an op must be defined
-// again. A view, for example, needs no kernel:
+// Define checks an op and sets the fields that can be derived: Schema for an op without attributes, and Kind and Infer
+// for an op with a Pointwise part. (fusion.Define also derives the kernel of the Pointwise part.) A graph accepts only
+// ops that Define returned. A copy of an op must be passed to Define again. A view, for example, needs no kernel:
 //
 //	flatten, err := graph.Define(graph.Op{Semantics: graph.Semantics{Name: "flatten", Kind: graph.View,
 //		Params: []graph.Param{{Name: "self"}}, Infer: inferFlatten, Ref: refFlatten}})
@@ -72,7 +71,7 @@ func (check *definer) checkName() {
 	if check.op.Name == "" {
 		check.fail("Name", "the name is empty")
 	}
-	// Forbidden are spaces and control characters, quotes, and U+FFFD, which stands for invalid UTF-8.
+	// A name must not have spaces, control characters, quotes or U+FFFD, which replaces invalid UTF-8.
 	isForbidden := func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == '\ufffd' }
 	if i := strings.IndexFunc(check.op.Name, isForbidden); i >= 0 {
 		check.fail("Name", "%q cannot be in a name", check.op.Name[i:i+1])
@@ -85,8 +84,8 @@ func (check *definer) checkSchema() {
 		check.fail("Schema", "the schema must be made by SchemaOf")
 		return
 	}
-	// An attribute may have the name of an optional operand, because aten has pairs of overloads with the same
-	// argument: a number in one overload, a tensor in the other.
+	// An attribute may have the name of an optional operand. The reason is that aten has pairs of overloads with the
+	// same argument: a number in one overload, and a tensor in the other.
 	isRequired := map[string]bool{}
 	for _, p := range check.op.Params {
 		isRequired[p.Name] = !p.Optional
@@ -105,7 +104,7 @@ func (check *definer) checkSchema() {
 	}
 }
 
-// checkParams checks the names of operands, and that only the last one is a list.
+// checkParams checks the names of operands, and that only the last operand is a list.
 func (check *definer) checkParams() {
 	usedNames := map[string]bool{}
 	for i, p := range check.op.Params {
@@ -245,7 +244,7 @@ func (g *Graph) findOp(name string) (*Op, error) {
 	return op, nil
 }
 
-// Derived caches values that are computed from the op, such as the fused op for a chain of nodes whose first node has
+// Derived caches values that are computed from the op, such as the fused op for a group of nodes whose first node has
 // this op. It calls compute once for each key and returns the result. key must be comparable, and of a type that only
 // the caller uses. Derived returns nil for an op that Define did not make.
 func (op *Op) Derived(key any, compute func() any) any {
@@ -275,5 +274,5 @@ func (cache *derivedValues) get(key any, compute func() any) any {
 		}
 		cache.mu.Unlock()
 	}
-	return value() // without the lock: compute may take long, or derive other values
+	return value() // the lock is not held here, because compute may take long or call Derived
 }

@@ -11,18 +11,17 @@ import (
 // device. Values in the device's memory have the place [tensor.Device]. The methods of a Device may be called
 // concurrently.
 type Device interface {
-	// Name is the name of the device's driver: "vulkan".
+	// Name is the name of the device's driver, such as "vulkan".
 	Name() string
 	// Describe describes the device for users: its name and its kind.
 	Describe() string
 	// Key is the key of the device in caches: devices with equal keys have the same kernels, which give the same bits.
 	Key() string
-	// Inexact returns, as text, the names of the operations that the device does not round as IEEE 754 requires;
-	// "" if it rounds all operations correctly.
+	// Inexact returns a text with the names of the operations that the device does not round as IEEE 754 requires. The
+	// text is empty if the device rounds all operations correctly.
 	Inexact() string
 	// Impl returns the implementation of an op on the device. For one op, Impl always returns the same pointer. If the
-	// device has no kernel for a call, the implementation offers no loop order for it: its method Walks returns an
-	// empty list.
+	// device has no kernel for a call, the implementation's function Walks returns an empty list for the call.
 	Impl(op *Op) *Impl
 	// Upload and Download are the implementations of copies between the host and the device. Layouts must be equal.
 	Upload() *Impl
@@ -51,7 +50,8 @@ type DeviceAddress struct {
 
 // Queue has the steps of one run that a device executes, in order. Kernels of the device add steps: see [Mem.Queue].
 // The host may continue before the device has executed a step. When a download ends, the device has run all earlier
-// steps. After a step fails, Wait and downloads return its error until Reset. A Queue may be used concurrently.
+// steps. After a step fails, Wait and downloads return the error of the step until Reset is called. A Queue may be used
+// concurrently.
 type Queue interface {
 	// Upload copies bytes to the device. The caller may change them after Upload returns.
 	Upload(to DeviceAddress, from []byte) error
@@ -61,8 +61,8 @@ type Queue interface {
 	Reset()
 }
 
-// Place returns the place of the value's memory, which is the memory of its root: the value itself, or the value whose
-// memory it views. Before implementations are chosen, all values are on the host.
+// Place returns the place of the value's memory. A view is in the memory of its root, the value that it views. Before
+// implementations are chosen, all values are on the host.
 func (v *Value) Place() tensor.Place {
 	if root := v.Root(); root != nil && root.Node != nil && root.Node.Impl != nil {
 		return root.Node.Impl.ResultPlace

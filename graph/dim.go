@@ -16,15 +16,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the integers of a graph that may depend on symbols. A symbol, such as n, is a size with a name. Three
-// kinds of integers may be expressions over symbols:
+// This file has the integers of a graph that may depend on symbols. A symbol, such as n, is a named size. Three kinds
+// of integers may be expressions over symbols:
 //
 //	a size, stride or offset in a declaration ([Dim])     input x of shape [n, 3]
 //	a size of an input (the methods of Graph below)       x has shape [8, 3] if n is 8
 //	an integer in an attribute before decoding (toSize)   "n//2 + 1" as the end of a slice
 //
 // A [sym.Int] is the value of such an integer: a number, or an expression over unknown sizes. An unknown size has a
-// hint, which is a typical size. Maps by symbol (map[string]sym.Int) have the size of each symbol.
+// hint, which is a typical size. A map[string]sym.Int has the size of each symbol.
 
 // Dim is a size, a stride or an offset: a number, a symbol, or an expression over symbols in Python's syntax
 // ([sym.Parse]). At most one of the three fields is set. For example, the shape [n, 3, n//2 + 1] is
@@ -46,7 +46,7 @@ func Numbers(list ...int) []Dim {
 }
 
 // ParseDim reads the name of a symbol, or an expression. A text that parses as arithmetic, such as "a-b", is an
-// expression. Any other text is a name, even with a minus sign, such as "batch-size-".
+// expression. Any other text is a name. A name may have a minus sign, as in "batch-size-".
 func ParseDim(text string) Dim {
 	if isExpression(text) {
 		return Dim{Expr: text}
@@ -121,7 +121,7 @@ func (d Dim) Check(symbols map[string]Bounds) error {
 	return err
 }
 
-// dummySymbols returns a function that makes a symbol for each name, for parsing an expression whose value does not
+// dummySymbols returns a function that makes a symbol for each name. It serves to parse expressions whose values do not
 // matter. The parser evaluates divisors at the hints of symbols. The hints are large and mostly distinct, so that a
 // divisor such as a-b is rarely 0.
 func dummySymbols() func(name string) sym.Int {
@@ -248,8 +248,8 @@ func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 	return nil
 }
 
-// The remaining functions are for attributes before decoding: bools, numbers, strings and lists of them, as in a file.
-// A string may be an expression over symbols. Only findTooLarge is for decoded attributes.
+// The remaining functions are for attributes before decoding: bools, numbers, strings and lists, as in a file. A string
+// may be an expression over symbols. Only findTooLarge is for decoded attributes.
 
 // attrDependsOn reports whether an attribute depends on the symbol.
 func attrDependsOn(given any, symbol string) bool {
@@ -271,7 +271,8 @@ func attrDependsOnAny(given any, symbols map[string]sym.Int) bool {
 	})
 }
 
-// containsText reports whether match returns true for the attribute, if it is a string, or for a string in it.
+// containsText reports whether match returns true for a string in the attribute. An attribute that is a string contains
+// itself.
 func containsText(given any, match func(text string) bool) bool {
 	switch content := given.(type) {
 	case string:
@@ -310,9 +311,9 @@ func toSize(given any, symbols map[string]sym.Int) (sym.Int, error) {
 	return sym.Int{}, &mismatchError{got: given}
 }
 
-// toInt is toSize for an attribute that must be a number. If the value depends on unknown sizes, toInt computes a
-// number from their hints, and records the guard that the value equals this number. A guard is a condition on sizes
-// under which the inferred types are valid.
+// toInt reads an attribute that must be a number. If the value depends on unknown sizes, toInt computes a number from
+// the hints of these sizes. It records the guard that the value equals this number: the inferred types are valid only
+// if the guard holds.
 func toInt(given any, symbols map[string]sym.Int) (int, error) {
 	if number, ok := given.(int); ok {
 		return number, nil
@@ -324,8 +325,8 @@ func toInt(given any, symbols map[string]sym.Int) (int, error) {
 	return size.Specialize(), nil
 }
 
-// toNumber reads a number, or an integer expression over symbols. It sets Size only if the value depends on unknown
-// sizes, and otherwise Number.
+// toNumber reads a number, or an integer expression over symbols. It sets Size if the value depends on unknown sizes,
+// and otherwise Number.
 func toNumber(given any, symbols map[string]sym.Int) (NumberOrSize, error) {
 	if number, ok := numerals.Scalar(given); ok {
 		return NumberOrSize{Number: number}, nil
@@ -365,8 +366,8 @@ func toCondition(given any, symbols map[string]sym.Int) (sym.Bool, error) {
 	return sym.Bool{}, &mismatchError{got: given}
 }
 
-// notAnInteger is the error of a string in place of an integer. Its suggestion is for a quoted integer, or for the name
-// of an unknown symbol.
+// notAnInteger is the error of a string in place of an integer. It has a suggestion for a quoted integer, and for the
+// name of an unknown symbol.
 func notAnInteger(text string, symbols map[string]sym.Int) error {
 	mismatch := &mismatchError{got: text}
 	switch _, err := strconv.ParseInt(text, 10, 64); {
@@ -379,8 +380,8 @@ func notAnInteger(text string, symbols map[string]sym.Int) error {
 	return mismatch
 }
 
-// findTooLarge finds an integer in a decoded attribute that exceeds [tensor.MaxBytes] in absolute value. field is a
-// field of the attribute struct, and addressable.
+// findTooLarge finds an integer in a decoded attribute that exceeds [tensor.MaxBytes] in absolute value. field is an
+// addressable field of the attribute struct.
 func findTooLarge(field reflect.Value) (n int, found bool) {
 	switch target := field.Addr().Interface().(type) {
 	case *int:

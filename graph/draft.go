@@ -12,8 +12,8 @@ import (
 // Draft builds a graph from a file. In contrast to the builder methods of [Graph], a Draft accepts nodes that use
 // values declared later, and continues after invalid nodes. It has three phases. First, all inputs, constants and nodes
 // are declared, with their names and the names of results. Each node is then completed with its op, operands ([Arg])
-// and attributes ([Attrs]). Last, the nodes are sorted and inferred: inference reports the invalid nodes. For example,
-// without the checks of errors:
+// and attributes ([Attrs]). Last, the nodes are sorted and inferred. Inference reports the invalid nodes. For example,
+// without error checks:
 //
 //	d := graph.NewDraft(kernels.Lookup, 1, nil)
 //	x, _ := d.Input("x", graph.Decl{DType: tensor.Float32, Dims: graph.Numbers(2, 3)})
@@ -28,7 +28,7 @@ type Draft struct {
 }
 
 // NewDraft returns an empty draft with memory for the given number of nodes. lookup finds ops by name. places has the
-// positions of nodes in the file, for errors; it may be nil.
+// positions of nodes in the file, for error messages; places may be nil.
 func NewDraft(lookup Lookup, nodes int, places Places) *Draft {
 	nodes = min(max(nodes, 0), maxReserved)
 	g := New("", lookup)
@@ -121,7 +121,7 @@ func (d *Draft) Node(name string, outputs []string) (*Node, []error) {
 	g.assignNodeNumber(n)
 	g.Nodes = append(g.Nodes, n)
 	errs := d.addResults(n, outputs)
-	isFoundByResult := len(outputs) == 0 && errs == nil // names.node finds n by its result of the same name
+	isFoundByResult := len(outputs) == 0 && errs == nil // names.node finds n by the result of the same name
 	if !isFoundByResult {
 		names.addNode(n)
 	}
@@ -152,7 +152,7 @@ func (d *Draft) addResults(n *Node, outputs []string) (errs []error) {
 }
 
 // slab allocates nodes and values in blocks of slabSize. A separate allocation for each node and value would take
-// longer than reading the file. The fields are the unused parts of the present blocks.
+// longer than reading the file. Each field is the unused part of the current block.
 type slab struct {
 	nodes  []Node
 	values []Value
@@ -173,8 +173,8 @@ func takeFrom[T any](block *[]T, count int) []T {
 	return taken
 }
 
-// Op returns the op of a name. If there is none, it returns an error and a placeholder op, whose nodes inference will
-// reject.
+// Op returns the op with a name. If there is no such op, it returns an error and a placeholder op. Inference rejects
+// nodes with this placeholder.
 func (d *Draft) Op(name string) (*Op, error) {
 	g := d.graph()
 	op, err := g.findOp(name)
@@ -194,9 +194,9 @@ type NodeAttrs struct {
 	decoded   any   // pointer to the op's struct of attributes; nil if inference must decode them
 }
 
-// Attributes prepares attributes for nodes of an op. The map `given` has a [ValueRef] for an attribute that refers to a
-// value of the graph, and a string for an expression over symbols. Attributes are decoded now if the graph has no
-// symbols. Errors of decoding are reported by inference.
+// Attributes prepares attributes for nodes of an op. In the map `given`, a [ValueRef] refers to a value of the graph,
+// and a string may be an expression over symbols. If the graph has no symbols, Attributes decodes the attributes.
+// Inference reports errors of decoding.
 func (d *Draft) Attributes(op *Op, given Attrs) *NodeAttrs {
 	if op == nil || op.Schema == nil {
 		return &NodeAttrs{}
@@ -249,16 +249,16 @@ func (d *Draft) Refused(n *Node) error {
 		return nil
 	case g.rejected[n.number] != nil:
 		return g.rejected[n.number]
-	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0: // not completed, decoded, or to be decoded by inference
+	case n.Op == nil || n.Attrs != nil || len(g.Symbols) > 0: // not completed, already decoded, or decoded by inference
 		return nil
 	}
 	_, err := n.decode(nil) // the attributes could not be decoded, or depend on data
 	return err
 }
 
-// RemoveUnavailable removes the unavailable inputs and constants, which could not be read. It rejects the nodes that
-// read unavailable values. It removes the outputs that are unavailable values, and returns an error for each removed
-// output.
+// RemoveUnavailable removes the inputs and constants that could not be read: the unavailable values. It rejects the
+// nodes that read unavailable values. It also removes the outputs that are unavailable values, and returns an error for
+// each removed output.
 func (d *Draft) RemoveUnavailable(unavailable map[*Value]bool) Errors {
 	g := d.graph()
 	if len(unavailable) == 0 {
@@ -284,9 +284,9 @@ func (d *Draft) RemoveUnavailable(unavailable map[*Value]bool) Errors {
 }
 
 // Sort sorts the nodes so that each follows the nodes that it reads: see [Graph.Sort]. If breakCycles is set, Sort also
-// succeeds for a graph with cycles. It removes the operands and the undecoded attributes, which may refer to values, of
-// the first node of each cycle, and makes inference reject this node. Nodes that depend on the node are then rejected,
-// too.
+// succeeds for a graph with cycles. It removes the operands and the undecoded attributes of the first node of each
+// cycle, because they may refer to values of the cycle. Inference will reject this node and the nodes that depend on
+// it.
 func (d *Draft) Sort(breakCycles bool) error {
 	g := d.graph()
 	err := g.Sort()
@@ -319,8 +319,8 @@ func (d *Draft) Warn(e *Error) {
 //	Decl{DType: tensor.Float32, Dims: []Dim{{Symbol: "n"}, {Size: 3}, {Size: 32}, {Size: 32}},
 //		Layout: Pin{Format: tensor.ChannelsLast}}
 //
-// The functions below compute its layout: a [tensor.Type] for sizes that may be unknown, and a [tensor.Meta], whose
-// sizes are numbers.
+// The functions below compute the layout of a Decl, as a [tensor.Type] if sizes may be unknown, or as a [tensor.Meta]
+// if all sizes are numbers.
 type Decl struct {
 	DType tensor.DType
 	Dims  []Dim
@@ -417,9 +417,9 @@ func (d *Decl) anyDim(match func(Dim) bool) bool {
 	return slices.ContainsFunc(d.Dims, match) || slices.ContainsFunc(d.Strides, match) || match(d.Offset)
 }
 
-// Declared returns the declaration of a value. For an input that depends on symbols, it has the sizes, strides and
-// offset as the user wrote them. For other values it has at most the dtype and the layout. The slices must not be
-// changed.
+// Declared returns the declaration of a value. For an input that depends on symbols, the declaration has the sizes,
+// strides and offset as the user wrote them. For other values it has at most the dtype and the layout. The slices must
+// not be changed.
 func (v *Value) Declared() Decl {
 	if v == nil || v.decl == nil {
 		return Decl{}

@@ -104,8 +104,8 @@ func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 	return list
 }
 
-// NodeError returns err as an error of node n, with a place. The place is the place of the attribute that err concerns,
-// if it is known, otherwise the place of the node.
+// NodeError returns err as an error of node n, with a place. The place is the place of the attribute that err concerns.
+// If this place is not known, it is the place of the node.
 func (g *Graph) NodeError(n *Node, err error) *Error {
 	if n == nil {
 		return &Error{Err: err}
@@ -177,9 +177,9 @@ func (nodePlaces) Value(int) (Place, bool) { return Place{}, false }
 // Places returns the places of the file from which the graph was read; nil if there is no file.
 func (g *Graph) Places() Places { return g.places }
 
-// placeOf returns the place for an error of a node: see NodeError. The attribute that the error concerns is found in
-// one of three ways: the error is an [AttrError], or it rejects a dimension that one attribute contains, or its message
-// has the name of an attribute.
+// placeOf returns the place for an error of a node: see NodeError. placeOf finds the attribute that the error concerns
+// in one of three ways: the error is an [AttrError], or the error rejects a dimension that only one attribute contains,
+// or the message has the name of an attribute.
 func (g *Graph) placeOf(n *Node, err error) Place {
 	number := int(n.number)
 	attr := ""
@@ -206,7 +206,7 @@ func (g *Graph) placeOf(n *Node, err error) Place {
 }
 
 // namedAttr returns the attribute that an op's message names ("expected stride to be ..."). Only names for which
-// hasAttr returns true are considered. The result is empty if the message names no such attribute or several.
+// hasAttr returns true are considered. The result is empty if the message names none or more than one of them.
 func namedAttr(message string, hasAttr func(name string) bool) string {
 	isWordChar := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	attr := ""
@@ -254,7 +254,7 @@ func callSite() (file string, line int) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])]) // 2: from the caller of callSite
 	inOpPackage := false
-	for { // frames: functions of package graph, then, unless Apply was called directly, of package op, then the caller
+	for { // frames: functions of package graph, then of package op (unless Apply was called directly), then the caller
 		frame, more := frames.Next()
 		switch {
 		case strings.HasPrefix(frame.Function, opPackage):
@@ -270,9 +270,9 @@ func callSite() (file string, line int) {
 	}
 }
 
-// Warnings returns facts about the graph that a user should know but that are not mistakes. Examples: the graph has no
-// outputs; a part of the graph supports only some sizes. A warning may have a place or a node, or be about the whole
-// graph. Copies of the graph keep the warnings.
+// Warnings returns facts that a user of the graph should know, although they are not mistakes. Examples: the graph has
+// no outputs; a part of the graph supports only some sizes. A warning may have a place or a node. A warning without
+// both is about the whole graph. Copies of the graph keep the warnings.
 func (g *Graph) Warnings() []*Error {
 	list := append([]*Error(nil), g.warnings...)
 	if len(g.Outputs) == 0 && !slices.ContainsFunc(list, func(e *Error) bool { return errors.Is(e, ErrNoOutputs) }) {
@@ -291,10 +291,10 @@ func (g *Graph) Warn(node, op, format string, args ...any) {
 	g.warn(&Error{Node: node, Op: op, Err: fmt.Errorf(format, args...)})
 }
 
-// warn adds a warning, unless an equal one exists.
+// warn adds a warning if there is no equal warning.
 func (g *Graph) warn(e *Error) {
 	if g.warned == nil {
-		// Copies of a graph share the list of warnings. This copy gets its own list before the list grows.
+		// Copies of a graph share the list of warnings. Before the list grows, this copy of the graph gets a separate list.
 		g.warned, g.warnings = make(map[string]bool, len(g.warnings)+1), slices.Clip(g.warnings)
 		for _, earlier := range g.warnings {
 			g.warned[earlier.Error()] = true

@@ -11,12 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Evaluate computes a graph's outputs by the references of its ops, one node after another. It is slow and
-// simple. It defines the results that a compiled graph must have. Inputs and outputs are given by name. Inputs may
+// Evaluate computes a graph's outputs by the references of its ops, one node after another. It is slow and simple. It
+// defines the results that a compiled graph must have. The maps of inputs and outputs are keyed by name. Inputs may
 // have any layout. Shapes may depend on data.
 //
-// Evaluate fails if an input is missing, unknown, or of another dtype or shape, and if the graph has errors. If an op
-// has no reference, the error is a [NoReference]; if memory is insufficient, it is a [*tensor.MemoryError].
+// Evaluate fails if an input is missing or unknown, if an input has another dtype or shape than the graph, or if the
+// graph has errors. If an op has no reference, the error is a [NoReference]. If memory is insufficient, the error is a
+// [*tensor.MemoryError].
 func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -50,7 +51,7 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 // errNoGraph is the error of functions that are called without a graph.
 var errNoGraph = errors.New("the graph is nil")
 
-// bindInputs checks the inputs, which are given by name, and returns them indexed by value.
+// bindInputs checks the inputs, a map by name, and returns a map by value.
 func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
 	tensors := map[*Value]*tensor.Tensor{}
 	for _, v := range g.Inputs {
@@ -130,16 +131,16 @@ func (e NoReference) Error() string {
 	return "the op has no reference: " + e.Why
 }
 
-// reference computes a node's outputs by its op's reference. It also returns the node inferred for the values in
-// tensors, which is n itself if no shape depends on data.
+// reference computes a node's outputs by its op's reference. It also returns the node, inferred for the values in
+// tensors. If no shape depends on data, this node is n itself.
 func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bool) ([]*tensor.Tensor, *Node, error) {
 	if n.Op.Ref == nil {
 		return nil, nil, NoReference{n.Op.NoRef}
 	}
 	inferred := n
 	if dynamic {
-		// A Segment of one node infers metas and attributes from the data. readsOffsets: the inferred metas have the
-		// offsets of the tensors.
+		// A Segment of one node infers metas and attributes from the data. With readsOffsets, the inferred metas have
+		// the offsets of the tensors.
 		segment := &Segment{Nodes: []*Node{n}, graph: g, readsOffsets: true}
 		inferredSegment, err := segment.At(g.Context(), tensors)
 		if err != nil {
@@ -160,9 +161,9 @@ func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bo
 	return out, inferred, err
 }
 
-// toInferredLayout returns t, the result of a reference, in the inferred layout of the value, because a later
-// as_strided depends on this layout. For a view, base is the tensor of the operand, and the result is a view of base.
-// It returns t unchanged where this is impossible or unnecessary:
+// toInferredLayout returns t in the inferred layout of the value, because a later as_strided depends on this layout. t
+// is the result of a reference. For a view, base is the tensor of the operand, and the result is a view of base. It
+// returns t unchanged where this is impossible or unnecessary:
 //   - The value is packed or dynamic, or t has another dtype.
 //   - t has the storage of base.
 //   - base does not have the layout inferred for the operand.
@@ -186,7 +187,7 @@ func (v *Value) toInferredLayout(t, base *tensor.Tensor) *tensor.Tensor {
 		return t
 	}
 	meta := v.Meta
-	meta.Offset += base.Offset - v.Alias.Meta.Offset // base may begin elsewhere in its storage than inferred
+	meta.Offset += base.Offset - v.Alias.Meta.Offset // the offset of base may differ from the inferred offset
 	if view, err := base.View(meta); err == nil {
 		return view
 	}

@@ -12,21 +12,22 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// foldCache is the cache of constant folding: it has results that were computed from constants. A graph, its clones and
-// its segments share one foldCache. A constant that was converted to another layout or packed form is thus in memory
-// only once for all plans. The cache does not keep results in memory: its references are weak.
+// foldCache is the cache of constant folding. It has the results of calls whose operands are constants. A graph, its
+// clones and its segments share one foldCache. If several plans need a constant in the same converted layout or packed
+// form, the converted constant is in memory only once. The cache has only weak references to results, so it does not
+// keep them in memory.
 //
 // For example, the plans for two sizes of a batch both need the constant w in packed form. The first plan computes it.
-// For the second plan the key of the call is equal: the same op and implementation, the id of w's storage, and equal
-// layouts. [Graph.Fold] then returns the first result.
+// The key of the call is equal for the second plan: the same op and implementation, the same id of w's storage, and
+// equal layouts. [Graph.Fold] then returns the first result.
 type foldCache struct {
 	mu sync.Mutex
-	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the new result gets
-	// the old id. Other cached results that were computed from the old result are then still found.
+	// ids identify the storages of constants. If a result was garbage-collected and is computed again, the new result
+	// gets the old id. Thus cached results that were computed from the old result are still found.
 	ids        map[weakStorage]int
-	maxIDs     int                      // above this number of ids, the ids of garbage-collected storages are removed
+	maxIDs     int                      // if there are more ids, the ids of garbage-collected storages are removed
 	lastID     int                      // the highest id that was assigned
-	callsByKey map[string][]*foldedCall // calls with one key differ in their attributes: see key
+	callsByKey map[string][]*foldedCall // calls with the same key differ in their attributes: see key
 	callCount  int                      // number of calls in callsByKey
 	maxCalls   int                      // at this number of calls, calls with garbage-collected results are removed
 }
@@ -40,8 +41,8 @@ type foldedCall struct {
 	results      []weakStorage
 }
 
-// weakStorage is a weak.Pointer to a storage. It is an interface because otherwise every package that uses Graph would
-// also compile the methods of weak.Pointer, which slows builds.
+// weakStorage is a weak.Pointer to a storage. It is an interface for the speed of builds: otherwise every package that
+// uses Graph would also compile the methods of weak.Pointer.
 type weakStorage interface{ Value() *tensor.Storage }
 
 // Fold returns the results of a node whose tensor operands are all constants. An equal node of the graph, of its clones
@@ -71,15 +72,15 @@ func (g *Graph) Fold(n *Node, compute func() ([]*tensor.Tensor, error)) ([]*tens
 	if cached != nil {
 		return cached, nil
 	}
-	out, err := compute() // without the lock
+	out, err := compute() // the lock is not held during compute
 	if err != nil || len(out) != len(metas) {
 		return out, err
 	}
 	return g.folded.findOrStore(key, n.Op, attrs, out, metas), nil
 }
 
-// find returns the key of a call and its cached results, or nil if it has none. It adds a new call without results. ok
-// is false if an operand is not constant.
+// find returns the key of a call and its cached results. The results are nil if the cache has none. If the cache lacks
+// the call, find adds it without results. ok is false if an operand is not constant.
 func (f *foldCache) find(n *Node, attrs any, metas []tensor.Meta) (key string, cached []*tensor.Tensor, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,8 +90,8 @@ func (f *foldCache) find(n *Node, attrs any, metas []tensor.Meta) (key string, c
 	return key, f.findOrAddCall(key, n.Op, attrs).tensors(metas), true
 }
 
-// findOrStore stores the results of a call and returns them. If another goroutine has stored results of an equal call,
-// it returns those.
+// findOrStore stores the results of a call and returns them. If another goroutine has already stored results of an
+// equal call, findOrStore returns those results instead.
 func (f *foldCache) findOrStore(key string, op *Op, attrs any, out []*tensor.Tensor,
 	metas []tensor.Meta) []*tensor.Tensor {
 	f.mu.Lock()
@@ -103,8 +104,9 @@ func (f *foldCache) findOrStore(key string, op *Op, attrs any, out []*tensor.Ten
 	return out
 }
 
-// key returns a key of a call's op, implementation, operands and results. It omits the attributes, because some types
-// of attributes have no text: findOrAddCall compares them. It returns false if an operand is not constant.
+// key returns a text that identifies a call's op, implementation, operands and results. It omits the attributes,
+// because some types of attributes have no text. findOrAddCall compares the attributes. It returns false if an operand
+// is not constant.
 func (f *foldCache) key(n *Node) (string, bool) {
 	key := binary.LittleEndian.AppendUint64(make([]byte, 0, 256), uint64(uintptr(unsafe.Pointer(n.Op))))
 	if n.Impl != nil {
@@ -232,8 +234,8 @@ func (f *foldCache) store(c *foldedCall, out []*tensor.Tensor) {
 }
 
 // dropCalls removes calls whose results are garbage-collected. Such calls would otherwise accumulate: if an attribute
-// is a value that the graph computes ([ValueRef]), each run with another attribute adds a call. dropCalls keeps the
-// calls that were used since the last dropCalls, because the ids of their results may be needed again: see ids.
+// is a value that the graph computes ([ValueRef]), a run with a new value of the attribute adds a call. dropCalls keeps
+// the calls that were used since the last dropCalls, because the ids of their results may be needed again: see ids.
 func (f *foldCache) dropCalls() {
 	const minNewCalls = 256 // minimum number of new calls before the next dropCalls
 	f.callCount = 0

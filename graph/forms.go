@@ -8,16 +8,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Form describes a computation as data, from which the compiler of a device, such as a GPU, makes a kernel. A form
+// Form describes a computation as data. The compiler of a device, such as a GPU, makes a kernel from it. A form
 // computes results of a [Call] from its operands. It is one of four types:
 //
 //	*Elements     each element of the results by an expression: y = x*2 + 1
 //	*Rows         each row of the results by an expression with sums of the row, maxima ...: softmax
-//	*Gather       a copy of the elements of a table at given indices: y[i] = table[indices[i]]
+//	*Gather       copies of elements of a table at given indices: y[i] = table[indices[i]]
 //	*Contraction  sums of products: y[i, j] = sum over k of a[i, k]*b[k, j]
 //
-// A form refers to results and operands by an index in one list: first the results, then the operands. For y = x + w,
-// the indices are 0 (y), 1 (x) and 2 (w).
+// A form refers to results and operands by an index in one list, which has the results first and then the operands. For
+// y = x + w, the indices are 0 (y), 1 (x) and 2 (w).
 type Form interface{ isForm() }
 
 func (*Elements) isForm()    {}
@@ -35,7 +35,7 @@ type Elements struct {
 	Operands []FormOperand // outputs of Code, then operands of Code
 }
 
-// FormOperand is a result or an operand of a call, or a part of the memory of either.
+// FormOperand is a result or an operand of a call, or a part of its memory.
 type FormOperand struct {
 	Index  int         // index among the call's results and operands: see [Form]
 	Meta   tensor.Meta // dtype, shape and strides; its offset is not used
@@ -43,7 +43,8 @@ type FormOperand struct {
 }
 
 // Gather copies an element of a table to each element of an output. It is a nest of loops over the output. Each
-// iteration adds the following byte offsets to the address of the table, and copies the element at the sum:
+// iteration copies one element of the table. The address of this element is the address of the table plus these byte
+// offsets:
 //
 //	for each loop:    loop index * the table's stride in this loop
 //	for each lookup:  index that is read from an operand * Step
@@ -70,10 +71,10 @@ type GatherOperand struct {
 // GatherIndex is a lookup in a [Gather]: it reads an index from an operand. A negative index counts from the end.
 type GatherIndex struct {
 	Operand int  // number of the operand with the indices, in Gather.Operands
-	Offset  int  // distance in bytes of the index from the operand's current element; not 0 only in a tuple of indices
+	Offset  int  // bytes from the operand's current element to the index; nonzero only in a tuple of indices
 	Int64   bool // the index is int64, else int32
 	Size    int  // exclusive upper bound of indices
-	Step    int  // bytes of the table per index
+	Step    int  // distance in bytes in the table between consecutive indices
 }
 
 // Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for each element of Out. Products of matrices and
@@ -84,8 +85,7 @@ type GatherIndex struct {
 //	{Size: n, Out: 1, B: 1}
 //	{Size: k, A: 1, B: n, Summed: true}
 type Contraction struct {
-	// Loops lists the loops over the result, then the summed loops. Each of the two lists is from the slowest loop to
-	// the fastest.
+	// Loops lists the loops over the result, followed by the summed loops. Both groups begin with the slowest loop.
 	Loops       []ContractionLoop
 	Windows     []ContractionWindow // in a convolution: the dimensions of A with padding
 	Out, A, B   ContractionOperand
@@ -95,8 +95,8 @@ type Contraction struct {
 	// Before is the sum over the dimensions of A of padding * stride. It is subtracted from each offset in A, so that
 	// an offset counts from the first element of A, and not from the padding before this element.
 	Before int
-	// Epilogue is computed from the elements of Out, the first operand of its expression; nil for none. An output of
-	// the expression overwrites Out.
+	// Epilogue is an expression that is applied to the elements of Out, or nil. Out is the first operand of the
+	// expression. An output of the expression overwrites Out.
 	Epilogue *Elements
 }
 
@@ -124,9 +124,9 @@ type ContractionWindow struct {
 	Size             int // size of the dimension without padding
 }
 
-// FormsOf returns forms that compute a call one after another. It returns none if the op has no form for the call. An
-// op has forms by one of its implementations, by an expression or by a row program. call.Out must have the final
-// layouts.
+// FormsOf returns the forms that compute a call when they run in order. It returns none if the op has no form for the
+// call. The forms come from one of the op's implementations, from its expression, or from its row program. call.Out
+// must have the final layouts of the results.
 func FormsOf(op *Op, call *Call) (forms []Form, err error) {
 	defer func() {
 		if r := recover(); r != nil { // for a call that Infer rejects, functions of the op may panic
@@ -161,8 +161,8 @@ func FormsOf(op *Op, call *Call) (forms []Form, err error) {
 	return nil, nil
 }
 
-// elementsOf returns the form of code, an expression of the call's operands. The form's expression has constants in
-// place of operands that are numbers. elementsOf returns no form if an operand is absent.
+// elementsOf returns the form of code, an expression of the call's operands. In the form's expression, constants
+// replace operands that are numbers. elementsOf returns no form if an operand is absent.
 func elementsOf(code *expr.Code, call *Call) []Form {
 	if code == nil || len(code.In) > len(call.In) || len(code.Out) != len(call.Out) {
 		return nil
@@ -172,7 +172,7 @@ func elementsOf(code *expr.Code, call *Call) []Form {
 		form.Operands = append(form.Operands, FormOperand{Index: i, Meta: meta})
 	}
 	var dtypes []tensor.DType              // of the operands that are tensors
-	loadIndex := make([]int, len(code.In)) // for each operand: its index among the operands that are tensors
+	loadIndex := make([]int, len(code.In)) // indexed by operand: its index among the operands that are tensors
 	for i, arg := range call.In {
 		switch {
 		case arg.Kind == Null:

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Graph is a directed acyclic graph of nodes, which apply ops to values. Build one with [New] and the functions of
-// package op, or load one with package graphfile. A Graph is not safe for concurrent changes; compiled programs are
-// independent of it. For example, the graph of y = relu(x + b) has
+// Graph is a directed acyclic graph of nodes, which apply ops to values. [New] and the functions of package op build a
+// graph, and package graphfile loads one. A Graph is not safe for concurrent changes. Compiled programs do not depend
+// on it. For example, the graph of y = relu(x + b) has
 //
 //	Inputs:    [x]
 //	Constants: [b]
@@ -24,15 +24,15 @@ type Graph struct {
 	Nodes     []*Node
 	Outputs   []Output
 	Symbols   map[string]Bounds
-	// Labels maps the name of an input or output to its labels (ONNX-ML). Either the elements of the value are indices
-	// into the labels, or each row has the values of a map whose keys are the labels. Inference and execution do not read
-	// Labels.
+	// Labels has the labels (ONNX-ML) of inputs and outputs, by name. Either the elements of the input or output are
+	// indices into the labels, or each row has the values of a map whose keys are the labels. Inference and execution
+	// do not read Labels.
 	Labels map[string]Labels
 
 	lookup Lookup // the catalogue of ops
 	names  *nameIndex
-	// sizes has the size of each symbol of the graph. After Bind, it is a number. In a graph that Symbolic made, it is a
-	// symbol of a [sym.Env].
+	// sizes has the size of each symbol of the graph. After Bind, a size is a number. In a graph that Symbolic made, a
+	// size is a symbol of a [sym.Env].
 	sizes         map[string]sym.Int
 	symbolicState *Symbolic // state of the inference for unknown sizes; nil if all sizes are numbers
 	errs          []error   // mistakes made while building; see Err
@@ -54,7 +54,7 @@ type Graph struct {
 // Bounds are the sizes that a symbolic dimension may take. Max 0 means unbounded.
 type Bounds struct {
 	Min, Max int
-	// Hint is the assumed size if none is given. Nil means the smallest size within the bounds that is greater than 1.
+	// Hint is the assumed size if no size is given. Nil means the smallest size over 1 within the bounds.
 	Hint *int
 	// NameInFile is the name of the symbol in the file, if it differs from the name in the graph. For example, the name
 	// "batch-size" of a file is not an identifier. Sizes may be given by either name.
@@ -62,7 +62,7 @@ type Bounds struct {
 }
 
 // Value is an input, a constant, or a result of a node. Type is valid after inference. Meta is the same type with
-// numbers in place of symbolic sizes. Type and Meta are set together: see [Value.SetMeta].
+// numbers in place of sizes that are expressions. Type and Meta are set together: see [Value.SetMeta].
 type Value struct {
 	Name string
 	Type tensor.Type
@@ -74,17 +74,17 @@ type Value struct {
 	Dynamic bool
 	// Alias is the operand of Node whose storage the value shares; nil if the value is not a view.
 	Alias *Value
-	// ContainedIn is the value whose memory contains this value as a slice: the result of a concatenation
-	// ([Op.ConcatDim]), which then need not copy this value. Meta is then a slice of ContainedIn.Meta. ContainedIn may
-	// itself be contained in another value. ContainedIn is nil for a value that has memory of its own. It is also nil
-	// for a view: see ContainedIn of the view's [Value.Root].
+	// ContainedIn is the value whose memory contains this value as a slice. It is the result of a concatenation
+	// ([Op.ConcatDim]), which need not copy this value. Meta is a slice of ContainedIn.Meta. ContainedIn may be
+	// contained in another value. ContainedIn is nil for a value with separate memory. It is also nil for a view: see
+	// ContainedIn of the view's [Value.Root].
 	ContainedIn *Value
 	// Const has the data of a constant. Packed is set if these data are in the packed form of an implementation;
 	// [Value.Data] returns the unpacked data.
 	Const  *tensor.Tensor
 	Packed *Packed
-	// Pin is the layout in which all nodes must read an input or a constant. For a result the Pin of its node applies
-	// instead.
+	// Pin is the layout in which all nodes must read an input or a constant. For the result of a node, the Pin of the
+	// node applies instead.
 	Pin Pin
 	// Dims is the shape as the user wrote it, for an input whose sizes depend on symbols; nil for other values.
 	Dims []Dim
@@ -101,15 +101,15 @@ type Node struct {
 	In    []Arg
 	Attrs any // pointer to the struct of attributes that Op.Schema describes
 	Out   []*Value
-	// Pin has what the user demands: an implementation, a layout of the outputs, or both.
+	// Pin is the user's demand: an implementation, a layout of the outputs, or both.
 	Pin Pin
 	// Impl is the implementation that passes chose, and Walk its loop order and result layouts. Impl is nil before the
 	// choice.
 	Impl *Impl
 	Walk Walk
-	// Why is the reason for a node that a pass inserted; empty for a node of the user.
+	// Why is the reason why a pass inserted the node. It is empty for a node of the user.
 	Why string
-	// PartOf is the composite node of the user that was replaced by this node and others. Errors name the composite node.
+	// PartOf is the composite node of the user that this node and other nodes replace. Errors name the composite node.
 	// PartOf is nil for a node that does not replace another node.
 	PartOf *Node
 
@@ -122,12 +122,12 @@ type Output struct {
 	Name  string
 	Value *Value
 	Pin   Pin // the required layout; zero means the inferred layout
-	// OwnStorage is set if passes removed a copy node of the user, so that Value is a view of an input. A run then copies
-	// Value into new storage.
+	// OwnStorage is set if passes removed a copy node of the user, so that Value is a view of an input. In this case, a
+	// run copies Value into new storage.
 	OwnStorage bool
 }
 
-// New returns an empty graph whose ops are found by lookup (kernels.Lookup).
+// New returns an empty graph. lookup finds ops by name; an example is kernels.Lookup.
 func New(name string, lookup Lookup) *Graph {
 	return &Graph{Name: name, lookup: lookup, names: newNameIndex(0), folded: &foldCache{}}
 }
@@ -142,7 +142,7 @@ func (g *Graph) Op(name string) *Op {
 	return op
 }
 
-// Value returns a value by name; nil if there is none.
+// Value returns the value with a name, or nil if there is none.
 //
 // Not inlined: it has many callers, none of them hot.
 //
@@ -167,7 +167,7 @@ func (g *Graph) Values(visit func(*Value)) {
 	}
 }
 
-// Dynamic reports whether the shape of some value is known only when the graph runs.
+// Dynamic reports whether the graph has a value whose shape is known only when the graph runs.
 func (g *Graph) Dynamic() bool {
 	for _, n := range g.Nodes {
 		if len(n.Out) > 0 && n.Out[0].Dynamic {
@@ -220,7 +220,7 @@ func (g *Graph) Clone() *Graph {
 	for i, n := range g.Nodes {
 		copiedNode := &allNodes[i]
 		*copiedNode = *n
-		copiedNode.Out = takeFrom(&freeOuts, len(n.Out)) // the first elements, which are removed from freeOuts
+		copiedNode.Out = takeFrom(&freeOuts, len(n.Out)) // takes the first elements of freeOuts
 		for k, v := range n.Out {
 			copiedNode.Out[k] = copyValue(v, copiedNode)
 		}
@@ -297,7 +297,7 @@ func (v *Value) StorageLen() sym.Int {
 	if root.Const != nil {
 		return sym.Of(root.Const.Storage().Len() / v.Meta.DType.Size())
 	}
-	rootType := Arg{Kind: TensorArg, Value: root}.Type() // for packed data, the type of the unpacked value
+	rootType := Arg{Kind: TensorArg, Value: root}.Type() // if the data are packed, the type of the unpacked value
 	return rootType.Extent().Mul(sym.Of(rootType.DType.Size())).Div(sym.Of(v.Meta.DType.Size()))
 }
 
@@ -356,7 +356,7 @@ func (n *Node) IsView() bool {
 func (n *Node) needsData() bool {
 	for i := range n.dependencyCount() {
 		v, isAttr := n.dependency(i), i >= len(n.In)
-		if v != nil && (v.Dynamic || isAttr && v.Const == nil) { // of an attribute the elements must be known
+		if v != nil && (v.Dynamic || isAttr && v.Const == nil) { // if v is an attribute, its elements must be known
 			return true
 		}
 	}
@@ -393,8 +393,8 @@ func (g *Graph) assignNodeNumber(n *Node) {
 
 // ByValue maps the values of a graph to elements of type T. It is a slice indexed by the numbers of the values
 // ([Value.Number]). A slice is faster than a map, and passes look up several values for every node. The zero ByValue is
-// empty. All values must belong to one graph or to its clones, which number their values alike. A ByValue is not safe
-// for concurrent changes.
+// empty. All values must belong to one graph or to its clones, which use the same numbers. A ByValue is not safe for
+// concurrent changes.
 type ByValue[T any] struct{ elements []T }
 
 // NewByValue returns an empty ByValue with memory for all values of a graph.

@@ -15,45 +15,45 @@ import (
 // ErrNoImpl is the error of a call whose layouts no implementation of the op supports.
 var ErrNoImpl = errors.New("no implementation supports these layouts")
 
-// Impl is an implementation of an op: an algorithm that can be listed, priced and forced. It has one or more walks: a
-// [Walk] is an order of the loops with layouts of the results. For example, conv2d has the implementation nhwc for
-// channels-last images and the implementation nchw for row-major images. [Define] sets functions that are nil to
-// defaults. If an op has no implementations, [Define] makes one Impl from Compile.
+// Impl is an implementation of an op: an algorithm that reports list, the planner prices, and users can pin. It has one
+// or more walks. A [Walk] is an order of the loops with the layouts of the results. For example, conv2d has the
+// implementation nhwc for channels-last images and the implementation nchw for row-major images. [Define] replaces nil
+// functions by defaults. If an op has no implementations, [Define] makes one Impl from Compile.
 type Impl struct {
 	Name string // unique within the op: "nhwc"
 	Doc  string // how it computes, in one sentence
 
-	// Inexact means that the implementation computes another formula than the op's definition. The two formulas are
-	// equal for real numbers, but their floating-point results differ by more than a reordering of sums explains. Exact
-	// plans exclude the implementation.
+	// Inexact means that the implementation uses another formula than the op's definition. The two formulas are equal
+	// for real numbers, but their floating-point results differ more than results of reordered sums do. Exact plans
+	// exclude the implementation.
 	Inexact bool
 
 	// Walks returns the walks that the implementation supports for a call, the preferred walk first. It returns none if
 	// the implementation does not support the call. call.Out has the inferred results. candidates are orders that the
-	// planner considers for the first result. If Walks is nil, Define's default returns the inferred order and, for an op
-	// that writes any order, every candidate.
+	// planner considers for the first result. If Walks is nil, [Define] sets a function that returns the inferred
+	// order. For an op that writes any order, this function also returns every candidate.
 	Walks func(call *Call, candidates []tensor.Order) []Walk
 	// Read returns the additional work of reading operand i in layout meta instead of the layout that suits the walk. It
 	// returns false if the implementation cannot read the layout, so that the operand must be copied. meta need not be
 	// dense: it may be a slice or a broadcast. If Read is nil, operands are read in any layout.
 	//
-	// The price of a node is the price of Work plus the price of Read for each operand. The layout of
-	// an operand affects the price only through the argument meta of Read. Work, Read and Walks must not use the layouts
-	// of the operands in call. They may use the shapes and dtypes of the operands, and whether an operand is a constant.
+	// The price of a node is the price of Work plus the price of Read for each operand. Only the argument meta of Read
+	// gives the layout of an operand. Work, Read and Walks must not use the layouts of the operands in call. They may
+	// use the shapes and dtypes of the operands, and whether an operand is a constant.
 	Read func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 	// Writes reports whether the kernel can write result i in layout meta. meta is a slice of a larger value and has the
 	// order of the walk. If Writes is nil, the kernel writes only dense values.
 	Writes func(call *Call, walk Walk, i int, meta tensor.Meta) bool
 	// Work is the work of computing and storing the results, and of reading every operand once in the layout that suits
-	// the walk. If Work is nil, the op's Pricing computes the work. Without a Pricing it is computed from
+	// the walk. If Work is nil, the op's Pricing computes the work. Without a Pricing, the work follows from
 	// FlopsPerElement, Flops and one access to every byte.
 	Work func(call *Call, walk Walk) Work
 	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results. It returns
-	// false if the operand is read unpacked. Pack must not read the data of the operand, and must return the same result
-	// if the operand is already packed. If Pack is nil, no operand is packed.
+	// false if the kernel reads the operand unpacked. Pack must not read the data of the operand, and must return the
+	// same result if the operand is already packed. If Pack is nil, no operand is packed.
 	Pack func(call *Call, i int) (Packing, bool)
-	// Lower makes the kernel; call.Out has the final results. An operand with a packed form is usually packed, but is
-	// unpacked if memory is short: see [Call.Packed].
+	// Lower makes the kernel. call.Out has the final results. An operand with a packed form is packed unless memory is
+	// short: see [Call.Packed].
 	Lower func(call *Call) (*Kernel, error)
 	// Epilogues means that Lower accepts calls with a [Call.Epilogue] if the result is float32, float64 or int32. The
 	// kernel applies the epilogue once to every final element of its only result. Passes then fuse a node with the
@@ -64,14 +64,15 @@ type Impl struct {
 	// in transfers. An implementation on a device also reads an operand with 0 dimensions from the host, as PyTorch's
 	// kernels do.
 	ResultPlace, OperandPlace tensor.Place
-	// Forms describes the call for compilers of devices: forms ([Form]) that are executed in order. See [FormsOf]. It
-	// returns nil if the call has no form. If Forms is nil, the form is made from the op's Expression or Rows.
+	// Forms describes the call for compilers of devices. It returns forms ([Form]) that run in order, or nil if the
+	// call has no form. If Forms is nil, the form is made from the op's Expression or Rows. See [FormsOf].
 	Forms func(call *Call) ([]Form, error)
 
 	hasRead bool // the op's definition has a Read function, which may reject layouts
 
-	// definedRead is the Read function of the definition. Its Work lacks the footprint, which is the size of all
-	// operands and results of the call; the Read that Define sets adds it. definedRead is nil before the op is defined.
+	// definedRead is the Read function of the op's definition. The Work that it returns lacks the footprint: the size
+	// of all operands and results of the call. Define replaces Read by a function that adds the footprint. definedRead
+	// is nil before the op is defined.
 	definedRead func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
 }
 
@@ -104,7 +105,7 @@ func (op *Op) completeImpls() {
 		if impl.Work == nil {
 			impl.Work = op.defaultWork
 		}
-		impl.definedRead = impl.Read // without the footprint, which OperandWorkFunc computes once for many calls
+		impl.definedRead = impl.Read // without the footprint: OperandWorkFunc computes it once for many calls
 		impl.Work, impl.Read = withFootprint(impl.Work), readWithFootprint(impl.Read)
 	}
 }
@@ -123,7 +124,7 @@ func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
 	return list
 }
 
-// withFootprint returns a function that calls work and, if the result has no footprint, sets it to the footprint of
+// withFootprint returns a function that calls work. If the result has no footprint, the function sets the footprint of
 // the call.
 func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	return func(call *Call, walk Walk) Work {
@@ -135,7 +136,7 @@ func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 	}
 }
 
-// readWithFootprint is [withFootprint] for the work of reading an operand.
+// readWithFootprint adds the footprint to the work of reading an operand, as withFootprint does for the work of a call.
 func readWithFootprint(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Call, Walk, int,
 	tensor.Meta) (Work, bool) {
 	return func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool) {
@@ -156,9 +157,9 @@ func (op *Op) compileByImpl(call *Call) (*Kernel, error) {
 	return impl.Lower(call)
 }
 
-// Fitting returns the chosen implementation of a call. If no implementation is chosen, it returns the first
-// implementation that supports the call in its layouts. It returns nil if there is none, or if the attributes belong to
-// another op.
+// Fitting returns the chosen implementation of a call. If no implementation is chosen, Fitting returns the first
+// implementation that supports the layouts of the call. It returns nil if no implementation does, or if the attributes
+// belong to another op.
 func (op *Op) Fitting(call *Call) *Impl {
 	if call == nil || len(call.Out) == 0 || !op.ownsAttrs(call.Attrs) {
 		return nil
@@ -180,7 +181,7 @@ func (op *Op) ownsAttrs(attrs any) bool {
 		reflect.TypeOf(attrs) == reflect.PointerTo(attrsType(op.Schema))
 }
 
-// supportsCall reports whether the implementation supports the call in its layouts: at least one walk produces the
+// supportsCall reports whether the implementation supports the layouts of the call: at least one walk produces the
 // results in the layouts of call.Out and reads all operands.
 func (impl *Impl) supportsCall(call *Call) bool {
 	var orders []tensor.Order
@@ -216,11 +217,10 @@ func (impl *Impl) Reads(call *Call, walk Walk) bool {
 	return true
 }
 
-// MayRejectLayouts reports whether the implementation has a Read function, so that it may reject operands of some
-// layouts.
+// MayRejectLayouts reports whether the implementation has a Read function, which may reject layouts of operands.
 func (impl *Impl) MayRejectLayouts() bool { return impl.hasRead }
 
-// Impl returns an implementation by name. If there is none, the error lists the names.
+// Impl returns the implementation with a name. If there is none, the error lists the names of all implementations.
 func (op *Op) Impl(name string) (*Impl, error) {
 	for i := range op.Impls {
 		if op.Impls[i].Name == name {
@@ -335,8 +335,9 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work))
 	return true
 }
 
-// OperandWorkFunc returns [Impl.Read] with fixed arguments call and walk. For many operands and layouts, it is faster
-// than Read, because it computes the footprint of the call only once. The function is not safe for concurrent use.
+// OperandWorkFunc returns a function that calls [Impl.Read] with the given call and walk. For many operands and
+// layouts, the function is faster than Read, because it computes the footprint of the call only once. It is not safe
+// for concurrent use.
 func (impl *Impl) OperandWorkFunc(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
 	read, footprint := impl.definedRead, 0.0
 	if read == nil {
@@ -354,8 +355,8 @@ func (impl *Impl) OperandWorkFunc(call *Call, walk Walk) func(i int, meta tensor
 	}
 }
 
-// Footprint returns the size of all operands and results of a call in bytes. A packed operand has the size of its
-// original.
+// Footprint returns the size of all operands and results of a call in bytes. A packed operand counts with the size of
+// the unpacked operand.
 func (c *Call) Footprint() (bytes float64) {
 	if c == nil {
 		return 0

@@ -22,8 +22,8 @@ func (g *Graph) Infer() error {
 	return nil
 }
 
-// InferAll is [Graph.Infer], but continues after rejected nodes. It returns the errors of all rejected
-// nodes. A node that depends on a rejected node is rejected, too; its error names the dependency. Type and
+// InferAll infers all nodes as [Graph.Infer] does, but continues after rejected nodes. It returns the errors of all
+// rejected nodes. A node that depends on a rejected node is rejected, too. Its error names the dependency. Type and
 // Meta of the results of rejected nodes are zero.
 func (g *Graph) InferAll() map[*Node]*Error {
 	rejected := map[*Node]*Error{}
@@ -64,12 +64,12 @@ func (e *dependencyError) Error() string {
 }
 
 // Infer sets the types and aliases of the node's outputs from its operands, as eager PyTorch does, and then applies the
-// node's pin: a layout or implementation that the user fixed. It returns the error of the op. For example, the result
-// of a transposition of x, float32 of shape [2, 3] and strides [3, 1], gets shape [3, 2], strides [1, 3] and the alias
-// x.
+// node's pin: a layout or implementation that the user fixed. It returns the error of the op. For example, let x be
+// float32 of shape [2, 3] and strides [3, 1]. The result of a transposition of x gets shape [3, 2], strides [1, 3] and
+// the alias x.
 func (n *Node) Infer() error { return n.infer(&inference{}) }
 
-// inference is the state that successive inferences of nodes share: a reusable Call, and the last node that its op
+// inference is the state that successive inferences of nodes share: a reusable Call, and the last node that an op
 // inferred, with its results. Successive nodes are often alike ([Node.InfersLike]). Reuse of the last results halves
 // the time to load a graph of a million adds.
 type inference struct {
@@ -81,7 +81,7 @@ type inference struct {
 // infer infers the types of the node's outputs. It converts a panic of the op to an error, because the op may be the
 // user's code. If the graph has unknown sizes (g.symbolicState is set), infer records the new guards: conditions on
 // sizes under which the types are valid. It calls inferReusing, which infers the nodes that need no call of the op, and
-// calls inferByOp for the others.
+// which calls inferByOp for the other nodes.
 func (n *Node) infer(state *inference) (err error) {
 	defer n.recoverPanic(&err)
 	if n.Op == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
@@ -94,8 +94,8 @@ func (n *Node) infer(state *inference) (err error) {
 	return n.inferReusing(g, state)
 }
 
-// recoverPanic is deferred and converts a panic of the op to an error. For a graph with unknown sizes it panics again:
-// package sym abandons a path of branches with a panic, and recovers that panic itself.
+// recoverPanic is deferred and converts a panic of the op to an error. For a graph with unknown sizes it panics again,
+// because package sym uses a panic to abandon a path of branches, and recovers this panic.
 func (n *Node) recoverPanic(err *error) {
 	panicked := recover()
 	if panicked == nil {
@@ -112,8 +112,8 @@ func (n *Node) recoverPanic(err *error) {
 }
 
 // inferReusing infers a node of graph g. If the node is like the last one, it reuses the results of that node. In a
-// graph of a million similar nodes, memory latency dominates. The function is kept short so that the processor overlaps
-// the cache misses of several nodes.
+// graph of a million similar nodes, memory latency dominates. The function is short, so that the processor overlaps the
+// cache misses of several nodes.
 func (n *Node) inferReusing(g *Graph, state *inference) error {
 	if len(g.rejected) > 0 && g.rejected[n.number] != nil {
 		return g.rejected[n.number]
@@ -141,8 +141,8 @@ func (n *Node) inferReusing(g *Graph, state *inference) error {
 	return n.inferByOp(g, state)
 }
 
-// InfersLike reports whether n is a pointwise node with the same op, attributes and operand types as last, and with the
-// same operands that are numbers. Inference of both nodes then has the same results. last must have been inferred.
+// InfersLike reports whether n is a pointwise node that has the same op, attributes and operand types as last, and the
+// same numbers as operands. Inference of both nodes then has the same results. last must have been inferred.
 func (n *Node) InfersLike(last *Node) bool {
 	if n == nil || last == nil || n.Op == nil || n.Op != last.Op || n.Op.Pointwise == nil || n.Attrs != last.Attrs {
 		return false
@@ -182,10 +182,10 @@ func sameSlice(a, b []sym.Int) bool {
 }
 
 // inferByOp infers a node of g by its op. If sizes are unknown, it infers the node once for each outcome of the op's
-// branches on sizes (inferAllPaths). If insideFork is set, a sym.Fork around the call does so, and inferByOp infers one
-// outcome.
+// branches on sizes (inferAllPaths). If insideFork is set, a sym.Fork around the call repeats the inference for each
+// outcome, and inferByOp infers only one.
 func (n *Node) inferByOp(g *Graph, state *inference) error {
-	state.last = nil // Infer may overwrite lastResults, which may be in memory of the call
+	state.last = nil // Infer may overwrite lastResults, because the call may own their memory
 	call := &state.call
 	call.In, call.Attrs, call.Out, call.Impl, call.Walk = n.In, n.Attrs, nil, n.Impl, n.Walk
 	call.metaFixesSizes = g.symbolicState != nil // an unknown size that the op uses as a number is fixed
@@ -202,7 +202,7 @@ func (n *Node) inferByOp(g *Graph, state *inference) error {
 	if len(results) != len(n.Out) {
 		return n.outputsError(len(results))
 	}
-	if g.symbolicState != nil && g.symbolicState.unbacked != nil { // symbols for sizes that depend on data
+	if g.symbolicState != nil && g.symbolicState.unbacked != nil { // adds symbols for sizes that depend on data
 		if results, err = g.symbolicState.unbacked.typeDynamicResults(results); err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (n *Node) setInferred(results []Result) error {
 			}
 		}
 		if g := v.graph; g.symbolicState != nil && g.symbolicState.insideFork {
-			// Meta is the type at the hints, which are in one class of sizes; Type must be valid in each class.
+			// Meta is the type at the hints, which belong to one class of sizes. Type must be valid in each class.
 			if err := v.Type.Check(); err != nil {
 				return err
 			}
@@ -252,7 +252,7 @@ func (n *Node) setInferred(results []Result) error {
 }
 
 // setType sets Type and Meta to an inferred type. If the type shares its slices with the type of an operand, and its
-// offset is a number, Meta shares the slices of the operand's Meta. A long chain of values of one shape then needs no
+// offset is a number, Meta shares the slices of the operand's Meta. Thus a long chain of values of one shape needs no
 // additional memory.
 func (v *Value) setType(inferred *tensor.Type, in []Arg) error {
 	for i := range in {
@@ -291,9 +291,8 @@ func (v *Value) setLayout(p Pin) error {
 	return nil
 }
 
-// Results returns the inferred results of the node for the present types of its operands. It does not
-// change the graph. In a graph of [Graph.Symbolic], a branch on unknown sizes becomes a guard if the branch
-// affects the results.
+// Results returns the inferred results of the node for the present types of its operands. It does not change the graph.
+// In a graph that [Graph.Symbolic] made, a branch on unknown sizes becomes a guard if the branch affects the results.
 func (n *Node) Results() ([]Result, error) {
 	if n == nil || n.Op == nil || n.Op.Infer == nil || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].graph == nil {
 		return nil, errors.New("the node was not made by a graph")
@@ -305,9 +304,9 @@ func (n *Node) Results() ([]Result, error) {
 }
 
 // InferFor infers the node for operands of the given types, in the order of In, and for the given values of symbols. It
-// returns the results. It does not change the graph. Sizes may be unknown. If the op needs an unknown size as a number,
-// InferFor uses the size's hint. The results are then valid only if the size equals the hint. InferFor records this
-// condition as a guard in the [sym.Env] of the size. Attributes that are values of the graph must be constants.
+// returns the results, and does not change the graph. Sizes may be unknown. If the op needs an unknown size as a
+// number, InferFor uses the size's hint. The results are then valid only if the size equals the hint. InferFor records
+// this condition as a guard in the [sym.Env] of the size. Attributes that are values of the graph must be constants.
 func (n *Node) InferFor(types []tensor.Type, symbols map[string]sym.Int) ([]Result, error) {
 	if n.Op == nil || n.Op.Infer == nil || n.Op.Schema == nil {
 		return nil, errors.New("the node was not made by a graph")

@@ -8,9 +8,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// InlineControlFlow replaces nodes of control flow by the nodes that they would run. If sizes determine which graph a
-// node runs ([Op.TakenBranch]), the nodes of that graph replace it. If sizes determine how many times a node runs a
-// graph ([Op.Repeats]), the nodes of all iterations replace it. For example, if sizes make the condition true:
+// InlineControlFlow replaces nodes of control flow by the nodes that they run. If sizes determine which graph a node
+// runs ([Op.TakenBranch]), the nodes of that graph replace the node. If sizes determine how many times a node runs a
+// graph ([Op.Repeats]), the nodes of all iterations replace the node. For example, if sizes make the condition true:
 //
 //	y = if(condition, then, else)     then: t = relu(x), s = add(t, x), output s
 //
@@ -24,9 +24,9 @@ import (
 //   - a graph of [Graph.Symbolic]: if the bounds of symbols do not decide a branch or a number of iterations, the hints
 //     decide, and a guard records the decision
 //
-// The results of replaced nodes disappear; their replacements take their names where possible. Afterwards, the graph
-// must be inferred. InlineControlFlow does not change a graph without such nodes. After an error, the graph is partly
-// changed.
+// The results of replaced nodes are removed. Their replacements take their names where possible. The graph must then be
+// inferred again. InlineControlFlow does not change a graph that has nothing to replace. After an error, the graph is
+// partly changed.
 func (g *Graph) InlineControlFlow() error {
 	first := slices.IndexFunc(g.Nodes, (*Node).mustInline)
 	if first < 0 {
@@ -115,7 +115,7 @@ func (inlining *inlining) redirect(n *Node) {
 	n.undecoded = n.undecoded.withReplacements(inlining.replacementOf)
 }
 
-// withReplacements returns the attributes with the replacement of each value.
+// withReplacements returns a copy of the attributes that refers to the replacement of each value.
 func (a *attributes) withReplacements(replacement func(*Value) *Value) *attributes {
 	if a == nil || len(a.refs) == 0 {
 		return a
@@ -159,8 +159,8 @@ func (inlining *inlining) inlineNode(n *Node) error {
 	return err
 }
 
-// tensorValues returns the values of args, the operands for the given inputs of a graph. It returns an error if an
-// operand is omitted or a plain number.
+// tensorValues returns the values of args. args are the operands for the given inputs of a graph. It returns an error
+// if an operand is omitted or a plain number.
 func tensorValues(args []Arg, inputs []*Value) ([]*Value, error) {
 	values := make([]*Value, len(args))
 	for i, arg := range args {
@@ -201,7 +201,7 @@ func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]
 		if err := inlining.inlineNode(copied); err != nil {
 			return nil, err
 		}
-		for _, v := range bodyNode.Out { // inlineNode has replaced the results of copied
+		for _, v := range bodyNode.Out { // inlineNode may already have replaced these results
 			copies[v] = inlining.replacementOf(copies[v])
 		}
 	}
@@ -272,7 +272,7 @@ func (inlining *inlining) setReplacement(old, replacement *Value, n *Node) {
 type Repetition struct {
 	Body    *Graph
 	Times   int   // number of iterations
-	Carried int   // number of carried values; Values begins with their initial values
+	Carried int   // number of carried values; the first Values are their initial values
 	Values  []Arg // inputs of Body in the first iteration, without the index and the condition
 }
 
@@ -318,8 +318,9 @@ func (inlining *inlining) unroll(n *Node) error {
 	return nil
 }
 
-// inlineIterations adds the nodes of all iterations. values has the inputs of the first iteration; the carried values
-// in it are replaced by those after the last iteration. inlineIterations returns the collected values.
+// inlineIterations adds the nodes of all iterations. values has the inputs of the first iteration. In values,
+// inlineIterations replaces the carried values by the carried values after the last iteration. It returns the collected
+// values.
 func (inlining *inlining) inlineIterations(n *Node, repetition Repetition, values []*Value) ([][]Arg, error) {
 	condition := inlining.addConstant(n, "going", tensor.BoolScalar(true).Tensor(tensor.Bool))
 	collected := make([][]Arg, len(n.Out)-repetition.Carried) // by collected value, then by iteration
@@ -329,7 +330,8 @@ func (inlining *inlining) inlineIterations(n *Node, repetition Repetition, value
 		if err != nil {
 			return nil, fmt.Errorf("iteration %d: %w", i, err)
 		}
-		// The outputs of Body are the condition, the carried values and the collected values. Invariant values stay.
+		// The outputs of Body are the condition, the carried values and the collected values. Invariant values do not
+		// change.
 		copy(values, outputs[1:1+repetition.Carried])
 		for k, value := range outputs[1+repetition.Carried:] {
 			collected[k] = append(collected[k], ArgOf(value))

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Kernel is the executable form of a call with fixed metas. It has no state of a run, so that several runs may use it
-// at the same time.
+// Kernel is the executable form of a call with fixed metas. It has no state of a run. Several runs may use it at the
+// same time.
 type Kernel struct {
 	// Place is the processor that runs the kernel, and the memory that it accesses.
 	Place  tensor.Place
@@ -23,20 +23,20 @@ type Kernel struct {
 	// needed afterwards.
 	InPlace []InPlace
 	// EmbeddedOperands is indexed by operand. It has the tensors of operands that are part of the kernel, such as plain
-	// numbers. Its element is nil for an operand that the run supplies.
+	// numbers, and nil for operands that the run supplies.
 	EmbeddedOperands []*tensor.Tensor
 	// Loop describes the iteration of a pointwise kernel; nil for other kernels.
 	Loop Loop
 	// Code lists the expressions of the kernel's loops, and the generated code; nil for a kernel that has none.
 	Code func() []expr.Listing
-	// Arithmetic is the estimated time of the kernel's machine code on one worker, in nanoseconds and without memory
-	// accesses. 0 means that the estimate follows from [Work].
+	// Arithmetic is the estimated time in nanoseconds of the kernel's machine code on one worker, without memory
+	// accesses. 0 means that the time is estimated from [Work].
 	Arithmetic float64
-	// FoldOrder identifies the order in which sums over the elements of a row are computed; empty if the order does not
+	// FoldOrder identifies the order in which the kernel sums the elements of a row. It is empty if the order does not
 	// depend on the number of rows. If two kernels of an implementation have equal orders, a row has the same bits in
 	// both results.
 	FoldOrder string
-	Forms     []Form // the computation as data, for compilers of devices; nil if it is not described
+	Forms     []Form // the computation as data, for compilers of devices; nil if there is no description
 }
 
 // InPlace means that output Out may use the memory of operand In.
@@ -51,20 +51,20 @@ type Loop interface {
 	FastSetup() rule.FastSetup     // the common layout of all operands, if they have one: see rule.FastSetup
 }
 
-// Phase is work divided into chunks that may run in any order and at the same time. The division, and thus the bits of
-// the result, depends only on shapes and strides.
+// Phase is work divided into chunks that may run in any order and at the same time. The division into chunks, and thus
+// the bits of the result, depends only on shapes and strides.
 type Phase struct {
 	Chunks int
 	Run    func(m *Mem, chunk int) error
-	// RunRange is nil, or it computes chunks [begin, end) faster than calls of Run and with the same bits. If there are
+	// RunRange computes chunks [begin, end) faster than calls of Run, with the same bits; it may be nil. If there are
 	// more chunks than workers, the executor calls it with a range for each worker.
 	RunRange func(m *Mem, begin, end int) error
 	Flow     *Flow // nil if the progress of chunks is not described
 }
 
-// Flow describes the progress of a phase. With it, the executor can start chunks while the step that computes the first
-// operand is still running. The chunks, numbered from 0, go through memory in order. The results of both functions
-// never decrease as chunk grows.
+// Flow describes the progress of a phase. With a Flow, the executor can start chunks while the step that computes the
+// first operand is still running. The chunks, numbered from 0, process memory in ascending order. For both functions, a
+// larger chunk never has a smaller result.
 type Flow struct {
 	// FinalElements returns the number of elements of the first output, in memory order, that are final after the chunks
 	// from 0 to chunk have run.
@@ -78,14 +78,14 @@ type Flow struct {
 type Mem struct {
 	Place tensor.Place     // place of all addresses
 	Ptrs  []unsafe.Pointer // first elements of the outputs, then of all operands; nil for an absent operand
-	// Queue and Addresses are set in programs that use a device. Queue executes the kernels of the device.
-	// Addresses has an address for each element of Ptrs; an operand on the device has a nil pointer in
-	// Ptrs. If a kernel on the device needs scratch memory, the last address is the address of this memory.
+	// Queue and Addresses are set in programs that use a device. Queue executes the kernels of the device. Addresses
+	// has an address for each element of Ptrs. The element of Ptrs is nil for an operand on the device. If a kernel on
+	// the device needs scratch memory, the last of the Addresses is the address of this memory.
 	Queue         Queue
 	Addresses     []DeviceAddress
 	Scratch       []byte          // shared by all workers
 	WorkerScratch []byte          // memory of this worker
-	Walk          any             // iteration state of this worker, for package fusion
+	Walk          any             // iteration state of this worker; package fusion uses it
 	State         *WorkerState    // objects of this worker, one for each [PerWorker]; may be nil
 	Context       context.Context // context of the run; nil is a context that never ends
 
@@ -126,9 +126,8 @@ func (kernel *Kernel) NewMem() *Mem {
 		WorkerScratch: tensor.NewStorage(kernel.WorkerScratch).Bytes(), State: new(WorkerState)}
 }
 
-// Within sets *inner to the memory for an inner kernel, which the kernel of m runs as a part of itself. The
-// inner kernel gets the memory of m without the addresses. Scratch of the inner kernel begins at byte
-// `offset` of m.Scratch.
+// Within sets *inner to the memory of an inner kernel, which is a part of the kernel of m. The inner kernel gets the
+// memory of m without the addresses. Scratch of the inner kernel begins at byte `offset` of m.Scratch.
 func (m *Mem) Within(inner *Mem, offset int) {
 	inner.Place, inner.Ptrs = m.Place, inner.Ptrs[:0]
 	inner.Scratch, inner.WorkerScratch, inner.Walk, inner.State = m.Scratch[offset:], m.WorkerScratch, m.Walk, m.State
@@ -142,8 +141,8 @@ func (m *Mem) Release() {
 }
 
 // PerWorker gives each worker an object of type T. Unlike [Mem.WorkerScratch], the object may contain pointers: growing
-// lists, closures, the [Mem] of an inner kernel. A worker makes its object at the first use and keeps it between chunks
-// and, in a session, between runs.
+// lists, closures, or the [Mem] of an inner kernel. A worker makes its object at the first use and keeps it between
+// chunks and, in a session, between runs.
 //
 // A kernel has a PerWorker for each kind of object. A PerWorker is identified by its address and must not
 // be copied. Before a chunk ends, the kernel must clear all addresses and references to the run's tensors in the

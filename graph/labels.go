@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Labels describes an input or output of a graph ([Graph.Labels]) whose numbers are codes of strings, or
-// whose rows are the values of maps. The zero Labels describe a tensor of numbers.
+// Labels describes an input or output of a graph ([Graph.Labels]) whose numbers represent strings, or whose rows
+// represent maps. The zero Labels means that the numbers represent only themselves.
 type Labels struct {
-	// Strings is nil, or the list of strings. An element of the tensor is an int64, the index of its string
-	// in the list. In an input, -1 represents every string that is not in the list.
+	// Strings is nil, or the list of strings. An element of the tensor is an int64: the index of a string in the list.
+	// In an input, -1 represents every string that is not in the list.
 	Strings []string
 	// StringKeys or IntKeys are the keys of maps. A row of the tensor, along its last dimension, has the values of a
 	// map.
@@ -20,7 +20,7 @@ type Labels struct {
 	IntKeys    []int64
 }
 
-// IsMap reports whether rows stand for maps.
+// IsMap reports whether rows represent maps.
 func (l Labels) IsMap() bool { return l.StringKeys != nil || l.IntKeys != nil }
 
 // Keys returns the keys of maps as strings. Integers are in decimal.
@@ -44,7 +44,7 @@ func (l Labels) Codes() map[string]int64 {
 	return codes
 }
 
-// Encode returns a new int64 tensor that stands for strings in row-major order. It returns the errors of
+// Encode returns a new int64 tensor whose elements, in row-major order, represent the strings. It returns the errors of
 // [tensor.FromSlice].
 func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
 	codes := l.Codes()
@@ -59,8 +59,8 @@ func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
 	return tensor.FromSlice(data, shape...)
 }
 
-// Decode returns the strings that the elements of t stand for, in row-major order. It returns an error for an element
-// that stands for no string.
+// Decode returns the strings that the elements of t represent, in row-major order. It returns an error for an element
+// that represents no string.
 func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
 	switch {
 	case t == nil:
@@ -82,7 +82,7 @@ func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
 	return list, nil
 }
 
-// Maps returns the maps that the rows of t stand for. [Labels.Keys] returns the keys of the maps.
+// Maps returns the maps that the rows of t represent. [Labels.Keys] returns the keys of the maps.
 func (l Labels) Maps(t *tensor.Tensor) ([]map[string]float64, error) {
 	keys := l.Keys()
 	if t == nil || t.Rank() == 0 || t.DType.IsComplex() || t.Shape[t.Rank()-1] != len(keys) {

@@ -2,20 +2,21 @@ package graph
 
 import "sync"
 
-// nameIndex finds a graph's values and nodes by name. For a copy of a graph, the index is built at the first look-up,
-// because indexing takes longer than copying and few passes use names. For example, let node "conv" have the result
-// "conv", and node "split" the results "split_0" and "split_1". Then values has the three results, and nodes has only
-// "split".
+// nameIndex finds a graph's values and nodes by name. For a copy of a graph, the index is built at the first look-up:
+// indexing takes longer than copying, and few passes use names. For example, let node "conv" have the result "conv",
+// and node "split" the results "split_0" and "split_1". In the index, the field values then has the three results, and
+// the field nodes has only "split".
 type nameIndex struct {
 	buildOnce sync.Once
 	values    map[string]*Value
-	// nodes has the nodes that have no result of the same name. Other nodes are found through the result in values.
+	// nodes has the nodes that have no result of the same name. Other nodes are found in values, through the result of
+	// the same name.
 	nodes map[string]*Node
 
 	// allValues and allNodes are the values and nodes of a copy that is not yet indexed.
 	allValues []Value
 	allNodes  []Node
-	// unindexed is the graph if [Graph.Merge] has replaced nodes and the index is not yet built again; else nil.
+	// unindexed is the graph if [Graph.Merge] has replaced nodes and the index is not yet rebuilt, otherwise nil.
 	unindexed *Graph
 }
 
@@ -69,7 +70,7 @@ func (names *nameIndex) buildFrom(g *Graph) {
 	}
 }
 
-// node returns the node of a name; nil if there is none.
+// node returns the node with a name, or nil if there is none.
 func (names *nameIndex) node(name string) *Node {
 	if v := names.values[name]; v != nil && v.Node != nil && v.Node.Name == name {
 		return v.Node
@@ -100,7 +101,7 @@ func (names *nameIndex) dropNode(n *Node) {
 	delete(names.nodes, n.Name)
 }
 
-// dropNodeName removes the entry of a node in nodes. Its results stay in values.
+// dropNodeName removes the entry of a node in nodes. The node's results stay in values.
 func (names *nameIndex) dropNodeName(n *Node) { delete(names.nodes, n.Name) }
 
 // renameNode gives a node a name that no other node has. Results of the node may already have this name.

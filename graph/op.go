@@ -9,7 +9,7 @@ import (
 )
 
 // Op is the contract of an operator. The loader, the passes and the executor use only this contract and never test the
-// name of an op. Ops are immutable and shared by all graphs. fusion.Define makes an op that runs; [Define] makes one
+// name of an op. Ops are immutable and shared by all graphs. fusion.Define makes ops that can run. [Define] makes ops
 // for inference and evaluation only.
 type Op struct {
 	Semantics
@@ -33,15 +33,15 @@ type Semantics struct {
 	VariadicResults bool
 	Kind            Kind
 
-	// Infer returns the types that eager PyTorch's results have, and for a view the operand whose storage it shares. Infer
-	// has no side effects and must not retain call. Its errors have PyTorch's messages.
+	// Infer returns the types of the results in eager PyTorch. For a view, it also returns the operand whose storage
+	// the view shares. Infer has no side effects and must not retain call. Its errors have PyTorch's messages.
 	Infer func(call *Call) ([]Result, error)
 
 	// Ref is the definition of the op: it computes the results index by index, from tensors of any layout. In the
-	// parameter in, nil stands for an absent operand, and a 0-dim tensor for a number. Results may have any layout.
+	// parameter `in`, nil means an absent operand, and a 0-dim tensor means a number. Results may have any layout.
 	Ref func(call *Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 
-	// NoRef is the reason why there is no Ref. The error [NoReference] quotes it.
+	// NoRef is the reason why there is no Ref. The error [NoReference] contains this reason.
 	NoRef string
 
 	// Examples are calls for tests and the documentation.
@@ -58,7 +58,7 @@ const (
 	// FollowsOperands ops are pointwise. PyTorch's permutation rule gives the default layout of the result, and the
 	// planner may choose any other dense layout.
 	FollowsOperands
-	// View ops compute strides and do not access data. Some of them, such as reshape, copy if no view is possible.
+	// View ops compute strides and do not access data. Some View ops, such as reshape, copy if no view is possible.
 	View
 	// RequiresLayout ops have implementations that read only some layouts.
 	RequiresLayout
@@ -78,12 +78,12 @@ type Param struct {
 	Name          string
 	Optional      bool // may be null, or missing at the end
 	AcceptsNumber bool // may be a plain number, among the inputs or as an attribute
-	Variadic      bool // stands for all remaining inputs
+	Variadic      bool // takes all remaining inputs
 	// IndexBound is set if the integers in the operand are indices or lengths. It returns the exclusive upper bound of
 	// the integers for a call, or a negative number if they have no bound. The lower bound is 0, although some ops also
 	// accept negative indices.
 	IndexBound func(call *Call) int
-	// Attr is the name of the attribute by which the operand can be given as a number, if that name differs from Name. For
+	// Attr is the name of the attribute by which the operand can be given as a number, if this name differs from Name. For
 	// example, scatter's src is called value if it is a number.
 	Attr string
 	// Overload is aten's name of the overload to which an optional operand belongs. Package op has a function for that
@@ -93,14 +93,14 @@ type Param struct {
 
 // Facts are properties of an op that passes and the cost model use. The zero Facts state no property.
 type Facts struct {
-	// SelectsElements means that each element of the results is an unchanged element of an operand of data, not indices:
-	// its [Param.IndexBound] is nil. The selection depends only on shapes, attributes and operands of indices. An
-	// element-wise function may therefore be applied before or after the op. All views without ReadsStorage have this
-	// property.
+	// SelectsElements means that each element of the results is an unchanged element of a data operand. (An operand has
+	// data, not indices, if its [Param.IndexBound] is nil.) The selection depends only on shapes, attributes and
+	// indices. An element-wise function may therefore be applied before or after the op. All views without ReadsStorage
+	// have this property.
 	SelectsElements bool
 
-	// Fills means that each element of the results is either selected, as in an op with SelectsElements, or depends only
-	// on attributes, such as padding.
+	// Fills means that each element of the results is either selected, as by an op with SelectsElements, or depends
+	// only on attributes, as padding does.
 	Fills bool
 
 	// Identity means that the result has the elements of operand 0 unchanged if the dtypes are equal. Passes remove
@@ -108,29 +108,29 @@ type Facts struct {
 	Identity bool
 
 	// Permutes is for a view that only reorders dimensions. It returns, for each dimension of the result, the dimension
-	// of the operand; for a value without dimensions, an empty list that is not nil. It is nil, or returns nil, for other
-	// views.
+	// of the operand. For a value without dimensions, it returns an empty list that is not nil. For other views,
+	// Permutes is nil or returns nil.
 	Permutes func(call *Call) []int
 
 	// Copies marks the op by which passes copy values. Such an op is an Identity, needs no attributes, and writes any
 	// dense layout.
 	Copies bool
 
-	// ConcatDim returns the dimension along which the op concatenates its operands. All operands must be tensors, and the
-	// op must have one result. ConcatDim returns false for a call that does more than concatenate, for example a call that
-	// also changes ranks. Passes can write operands directly into the result: see [Value.ContainedIn]. Nil: the op does
-	// not concatenate.
+	// ConcatDim returns the dimension along which the op concatenates its operands. All operands must be tensors, and
+	// the op must have one result. ConcatDim returns false for a call that does more than concatenate, for example a
+	// call that also changes ranks. Passes can write operands directly into the result: see [Value.ContainedIn].
+	// ConcatDim is nil if the op does not concatenate.
 	ConcatDim func(call *Call) (dim int, ok bool)
 
 	// Parallel returns loops of a call whose iterations are independent, such as the loop over the images of a
-	// convolution. Nil: [Op.ParallelLoops] derives them.
+	// convolution. If it is nil, [Op.ParallelLoops] derives the loops.
 	Parallel func(call *Call) []Parallel
 
-	// Reshapes means that the results have the elements of operand 0 in row-major order, in another shape.
+	// Reshapes means that the results have the elements of operand 0 in the same row-major order, in another shape.
 	Reshapes bool
 
-	// SizesAttr is the name of the attribute that lists the sizes of the result, in which -1 is an inferred size. It is
-	// empty if the op has no such attribute.
+	// SizesAttr is the name of the attribute that lists the sizes of the result. In this list, -1 is an inferred size.
+	// SizesAttr is empty if the op has no such attribute.
 	SizesAttr string
 
 	// ImageRole means that operands or results are images, for which some strategies prefer channels last.
@@ -140,8 +140,9 @@ type Facts struct {
 	// change this layout.
 	ReadsStorage bool
 
-	// UnfusableReason is the reason why nodes of the op cannot share loops with other nodes, for reports. For example, a
-	// scan carries a value from element to element. Empty: the op can be fused, or reports need no reason.
+	// UnfusableReason is the reason, for reports, why nodes of the op cannot share loops with other nodes. For example,
+	// a scan carries a value from element to element. UnfusableReason is empty if the op can be fused, or if reports
+	// need no reason.
 	UnfusableReason string
 
 	// WritesAnyDenseLayout means that kernels of Compile can write any dense layout, not only the inferred layout. Ops
@@ -161,8 +162,8 @@ type Facts struct {
 	FlopKernel string
 
 	// FlopsPerElement is the number of operations per element of the first result or, if operand 0 has more elements,
-	// per element of operand 0. The zero ElementFlops means the default: none if Flops is set; one function such as exp
-	// for a pointwise op with a small [Pointwise.Grain]; otherwise one simple operation.
+	// per element of operand 0. The zero ElementFlops selects a default. The default is no operation if Flops is set,
+	// one function such as exp for a pointwise op with a small [Pointwise.Grain], and otherwise one simple operation.
 	FlopsPerElement ElementFlops
 }
 
@@ -187,18 +188,19 @@ type Lowerings struct {
 	Impls []Impl
 
 	// Compile makes the kernel for the final layouts of a call. It is not called for views. For an op with Impls,
-	// [Define] sets it to call Lower of the chosen implementation.
+	// [Define] sets Compile to a function that calls Lower of the chosen implementation.
 	Compile func(call *Call) (*Kernel, error)
 
-	// Pointwise has the iteration and the computation of a pointwise op. Infer and Compile are derived from it. It is nil
-	// for other ops.
+	// Pointwise has the iteration and the computation of a pointwise op. Infer and Compile are derived from Pointwise.
+	// It is nil for other ops.
 	Pointwise *Pointwise
 
-	// Expression returns the expression that computes one element of each result of a call. Operands and results have the
-	// dtypes that they have in memory. Nodes with an expression can share a loop. The results must have the shape to which
-	// the operands broadcast. A number operand is a constant of the expression, not a load. Expression is also called
-	// before call.Out is set. It returns nil for a call that has no expression. If Expression is nil, no call has an
-	// expression. fusion.Define sets it for an op with a Pointwise part and no other implementation.
+	// Expression returns the expression that computes one element of each result of a call. The operands and results of
+	// the expression have the dtypes of the values in memory. Nodes with an expression can share a loop. The results
+	// must have the shape to which the operands broadcast. A number operand is a constant of the expression, not a
+	// load. Expression is also called before call.Out is set. It returns nil for a call that has no expression. If
+	// Expression is nil, no call has an expression. fusion.Define sets Expression for an op with a Pointwise part and
+	// no other implementation.
 	Expression func(call *Call) (*expr.Code, error)
 
 	// Rows is for an op that folds (reduces) dimensions. It returns the computation of a call as an expression over
@@ -206,12 +208,12 @@ type Lowerings struct {
 	// numbers. If Rows is nil, no call has a row program.
 	Rows func(call *Call) (*Rows, error)
 
-	// Attend describes how the op, a product of two matrices, computes a fused attention; nil if it cannot.
+	// Attend describes how the op, a product of two matrices, computes a fused attention. It is nil if the op cannot.
 	Attend *Attend
 
-	// Decompose replaces a node of a composite op by nodes of other ops; the op then has no kernel. It returns a value for
-	// each output, with the inferred dtype, shape and layout. Decompose is called when the graph is planned, with the
-	// inferred results in call.Out. It must accept every call that Infer accepts.
+	// Decompose replaces a node of a composite op by nodes of other ops. An op with Decompose has no kernel. Decompose
+	// returns a value for each output, with the inferred dtype, shape and layout. Decompose is called when the graph is
+	// planned, with the inferred results in call.Out. It must accept every call that Infer accepts.
 	Decompose func(p *Parts, call *Call) ([]*Value, error)
 
 	// Rewrite replaces a node, together with the nodes that compute its operands, by cheaper nodes, which may round
@@ -220,14 +222,15 @@ type Lowerings struct {
 	// nodes of the op are not rewritten.
 	Rewrite func(p *Parts, call *Call, a RewriteContext) (Rewrite, error)
 
-	// TakenBranch is for an op that runs one of several graphs (such as "if"). If sizes determine the choice, TakenBranch
-	// returns the chosen graph and its operands, and the nodes of that graph replace the node: see
-	// [Graph.InlineControlFlow]. The field is nil for all other ops, and for an op whose choice never depends on sizes.
+	// TakenBranch is for an op that runs one of several graphs, such as "if". If sizes determine the choice,
+	// TakenBranch returns the chosen graph and its operands. The nodes of that graph then replace the node: see
+	// [Graph.InlineControlFlow]. TakenBranch is nil for all other ops, and for an op whose choice never depends on
+	// sizes.
 	TakenBranch func(call *Call) (*Graph, []Arg)
 
-	// Repeats is for an op that runs a graph repeatedly. If sizes determine the number of iterations, Repeats returns that
-	// number and the graph, and the nodes of the iterations replace the node. It returns false if the number is unknown,
-	// or if the op should run as a loop.
+	// Repeats is for an op that runs a graph repeatedly. If sizes determine the number of iterations, Repeats returns
+	// this number and the graph. The nodes of the iterations then replace the node. Repeats returns false if the number
+	// is unknown, or if the op should run as a loop.
 	Repeats func(call *Call) (Repetition, bool)
 
 	// RunDynamic computes the results of an op whose result shapes depend on data. Infer then returns Dynamic results,
@@ -257,5 +260,5 @@ type Example struct {
 // other types of [SchemaOf].
 type Attrs map[string]any
 
-// Lookup finds an op by name; nil if there is none.
+// Lookup finds an op by name. It returns nil if there is none.
 type Lookup func(name string) *Op

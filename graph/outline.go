@@ -27,8 +27,8 @@ func (o PartialType) Result() Result {
 	return Result{Type: tensor.Type{DType: o.DType}, Alias: NoAlias, Dynamic: true, Sizes: o.Sizes, TypeFor: o.TypeFor}
 }
 
-// Join returns the outline of a value that has either outline: the dtype and the sizes that are the same in both. The
-// layout becomes unknown.
+// Join returns the outline of a value that has one of two outlines. It has the dtype and the sizes on which both
+// outlines agree. The layout becomes unknown.
 func (o PartialType) Join(other PartialType) PartialType {
 	if o.DType != other.DType {
 		o.DType = tensor.Invalid
@@ -46,8 +46,8 @@ func (o PartialType) Join(other PartialType) PartialType {
 	return PartialType{DType: o.DType, Sizes: sizes}
 }
 
-// Stacked returns the outline of the result of stacking values with outline o along a new dimension, axis. The size of
-// the new dimension is unknown. A negative axis counts from the end.
+// Stacked returns the outline of the result of stacking values with outline o along the new dimension `axis`. The size
+// of the new dimension is unknown. A negative axis counts from the end.
 func (o PartialType) Stacked(axis int) PartialType {
 	if o.Sizes == nil {
 		return o
@@ -74,12 +74,12 @@ func (x OutlinedArg) isUnknown() bool { return x.Arg.Kind == TensorArg && x.Arg.
 // all operands that match the given outlines and that the op accepts. For example, a concatenation of float32 [-1, 3]
 // and float32 [5, 3] along dimension 0 has the outline float32 [-1, 3].
 //
-// Outline makes a new symbol for each unknown size. symbolSizes has the sizes of the graph's own symbols. For an
-// unknown rank or dtype, several are tried. Outline returns nil if the op rejects all of them.
+// Outline makes a new symbol for each unknown size. symbolSizes has the sizes of the symbols of the graph. For an
+// unknown rank or dtype, Outline tries several. It returns nil if the op rejects all of them.
 //
-// Attributes may refer to values of the graph ([ValueRef]). Only the ranks and dtypes of the results are then inferred.
-// refs returns the shape and the elements of such a value, with nil for an unknown element. If the shape is unknown,
-// refs returns false, and Outline returns nil.
+// Attributes may refer to values of the graph ([ValueRef]). In this case, only the ranks and dtypes of the results are
+// inferred. refs returns the shape and the elements of such a value, with nil for an unknown element. If the shape is
+// unknown, refs returns false, and Outline returns nil.
 func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []int, elements []any, ok bool),
 	symbolSizes map[string]sym.Int) []PartialType {
 	if op == nil || op.Schema == nil || op.Infer == nil {
@@ -114,13 +114,13 @@ func (op *Op) Outline(in []OutlinedArg, attrs Attrs, refs func(*Value) (shape []
 type outlineInference struct {
 	op          *Op
 	operands    []OutlinedArg
-	attrGuesses []Attrs // the attributes, once for each number that is tried for unknown elements
+	attrGuesses []Attrs // copies of the attributes, one for each number that is tried for unknown elements
 	symbolSizes map[string]sym.Int
 }
 
 // guessAttrs sets attrGuesses: it replaces attributes that refer to values by the elements of the values. Unknown
-// elements become a number. Because the op may reject a number, guessAttrs makes several copies of the attributes, each
-// with another number. It returns false if the shape of a value is unknown.
+// elements become a number. Because the op may reject a number, guessAttrs makes several copies of the attributes, with
+// different numbers. It returns false if the shape of a value is unknown.
 func (inference *outlineInference) guessAttrs(attrs Attrs, refs func(*Value) ([]int, []any, bool)) bool {
 	numbers := []any{nil}
 	for _, attr := range attrs {
@@ -149,8 +149,8 @@ func (inference *outlineInference) guessAttrs(attrs Attrs, refs func(*Value) ([]
 	return true
 }
 
-// filledAttr makes an attribute of the elements of a value: an elementList, which is the form of an attribute that was
-// given as a tensor, or the only element of a value without dimensions. The number replaces unknown elements.
+// filledAttr returns the elements of a value as an attribute. This is an elementList, the form of an attribute that was
+// given as a tensor. For a value without dimensions, it is the only element. `number` replaces unknown elements.
 func filledAttr(shape []int, elements []any, number any) any {
 	elements = slices.Clone(elements)
 	for i, element := range elements {
@@ -173,7 +173,7 @@ func (inference *outlineInference) dtypes() []tensor.DType {
 	return []tensor.DType{tensor.Invalid} // a single guess, which is not used
 }
 
-// rankCount returns the number of ranks that are tried for operands of unknown rank: the ranks from 0.
+// rankCount returns the number of ranks that are tried for operands of unknown rank. The ranks start at 0.
 func (inference *outlineInference) rankCount() int {
 	hasUnknownRank := func(x OutlinedArg) bool { return x.isUnknown() && x.Outline.Sizes == nil }
 	if slices.ContainsFunc(inference.operands, hasUnknownRank) {
@@ -193,13 +193,13 @@ func (inference *outlineInference) infer(dtype tensor.DType, rank int) []Partial
 		if joined != nil || !isSample {
 			return joined
 		}
-		// The op rejected all sizes with this hint; it may accept the next hint.
+		// The op rejected all outcomes at this hint. It may accept the next hint.
 	}
 	return nil
 }
 
-// sizeHints are guesses of unknown sizes. The next hint is tried only if inference needs a size as a number and rejects
-// the current hint.
+// sizeHints are guesses of unknown sizes. The next hint is tried only if inference needs a size as a number, and the op
+// rejects the current hint.
 var sizeHints = []int{3, 1, 2, 5, 64, 224}
 
 // operandGuess is a guess of the unknown parts of operand types.
@@ -246,7 +246,7 @@ func (inference *outlineInference) callFor(env *sym.Env, guess operandGuess) *Ca
 		}
 		call.In[i] = Arg{Kind: TensorArg, Value: &Value{Name: "operand", Type: operandType, Meta: operandType.AtHints()}}
 	}
-	for len(call.In) > 0 && call.In[len(call.In)-1].Kind == Null { // omitted operands at the end
+	for len(call.In) > 0 && call.In[len(call.In)-1].Kind == Null { // remove omitted operands at the end
 		call.In = call.In[:len(call.In)-1]
 	}
 	if (&Node{Op: inference.op, In: call.In}).checkArity() != nil {
@@ -255,8 +255,8 @@ func (inference *outlineInference) callFor(env *sym.Env, guess operandGuess) *Ca
 	return call
 }
 
-// complete returns a type with the given outline. It has a new symbol of env for each unknown size. The name of a
-// symbol is the prefix and the dimension.
+// complete returns a type with the given outline. The type has a new symbol of env for each unknown size. The name of a
+// symbol is the prefix, followed by the index of the dimension.
 func (guess operandGuess) complete(outline PartialType, env *sym.Env, prefix string) tensor.Type {
 	sizes := outline.Sizes
 	if sizes == nil {
@@ -281,7 +281,7 @@ func unknownSize(env *sym.Env, name string, hint int) sym.Int {
 }
 
 // inferEachAttrs infers the call with each element of attrGuesses, and joins the outlines. It returns nil if the op
-// rejects them all.
+// rejects all elements.
 func (inference *outlineInference) inferEachAttrs(template *Call, symbolSizes map[string]sym.Int) []PartialType {
 	var alternatives [][]PartialType
 	for _, attrs := range inference.attrGuesses {
@@ -316,8 +316,8 @@ func (r Result) outline() PartialType {
 	return PartialType{DType: r.Type.DType, Sizes: sym.KnownOrMinusOne(shape)}
 }
 
-// joinCases joins the outlines of all cases of a fork; err is the error of the fork. If inference was tried for only a
-// sample of the possible numbers, other numbers may give other sizes. Only the ranks and dtypes of the results are then
+// joinCases joins the outlines of all cases of a fork. err is the error of the fork. If inference tried only a sample
+// of the possible numbers, other numbers may give other sizes. Then only the ranks and dtypes of the results are
 // certain.
 func (inference *outlineInference) joinCases(cases []sym.Case[[]PartialType], err error) (joined []PartialType,
 	isSample bool) {

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Packing describes the conversion of an operand, usually a constant, to the form in which an implementation reads it:
-// see [Impl.Pack]. [Packed] describes a converted value. In the planned graph, the operand is packed once, by a node
-// from [Graph.Pack].
+// Packing describes the conversion of an operand, usually a constant, to the form that an implementation reads: see
+// [Impl.Pack]. [Packed] describes a converted value. In the planned graph, the operand is packed once, by a node from
+// [Graph.Pack].
 type Packing struct {
 	// Format names the form in reports: "float32 panels of 32 by kh,kw,c". If two Packings of one value have the same
 	// Format, their data must be the same, because the two packed values share memory.
@@ -24,14 +24,15 @@ type Packing struct {
 	// does.
 	Fill func(ctx context.Context, dst, src *tensor.Tensor)
 	// Unpack is the inverse of Fill: it writes the elements of the operand into dst. dst has the strides of the operand
-	// and offset 0. Unpack is nil if the bits of the operand cannot be restored. The packed value then also keeps the
+	// and offset 0. If the bits of the operand cannot be restored, Unpack is nil, and the packed value also keeps the
 	// original data.
 	Unpack func(dst, packed *tensor.Tensor)
 }
 
 // Packed describes a value whose data are the packed form of another value, the original. Format is the name of the
-// form ([Packing.Format]), and Of is the name of the original. Type and Meta are the original's type and meta: a call
-// that reads the packed value sees these. Value.Type and Value.Meta of the packed value describe the packed data.
+// form ([Packing.Format]), and Of is the name of the original. Type and Meta are the type and meta of the original.
+// Calls that read the packed value use this type and meta. Value.Type and Value.Meta of the packed value describe the
+// packed data.
 type Packed struct {
 	Format string
 	Of     string
@@ -51,8 +52,8 @@ func (p *Packed) Kept() *tensor.Tensor {
 	return p.original
 }
 
-// packOp is the op of nodes that pack. It is in no catalogue: only [Graph.Pack] makes such nodes. Their attributes are
-// a [Packing]. Packing does not change the meaning of the graph, so the reference returns the operand.
+// packOp is the op of nodes that pack. It is in no catalogue: only [Graph.Pack] makes such nodes. Such a node has a
+// [Packing] as its attributes. Packing does not change the meaning of the graph, so the reference returns the operand.
 var packOp = func() *Op {
 	op, err := Define(Op{
 		Semantics: Semantics{
@@ -80,8 +81,8 @@ func inferPack(call *Call) ([]Result, error) {
 	return call.NewResult(meta.Type()), meta.Check()
 }
 
-// compilePack returns a kernel that fills the packed data in one chunk. Ptrs[0] is the address of the result.
-// Ptrs[1] already is the address of the operand's first element, so the operand's meta is used with offset 0.
+// compilePack returns a kernel that fills the packed data in one chunk. Ptrs[0] is the address of the result. Ptrs[1]
+// is the address of the operand's first element, so the kernel uses the operand's meta with offset 0.
 func compilePack(call *Call) (*Kernel, error) {
 	packing, ok := call.Attrs.(*Packing)
 	if !ok {
@@ -153,7 +154,7 @@ func (p *Packing) describe(v *Value) (*Packed, error) {
 	return packed, nil
 }
 
-// PackConstant returns a packed constant with the data of v. The constant belongs to no graph: it is for callers that
+// PackConstant returns a packed constant with the data of v. The constant belongs to no graph. It is for callers that
 // compile a single call. v must be a constant; the argument packing must be a result of [Impl.Pack].
 func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	defer tensor.CatchMemory(&err)

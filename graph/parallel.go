@@ -9,16 +9,17 @@ import (
 )
 
 // Parallel is a loop over one dimension of operands and results, with independent iterations. Iteration i computes
-// slice i of each result from slice i of each divided operand and all elements of every other operand. A call with only
-// some of the slices and the same attributes computes the same elements. For example, a product of matrices x [m, k]
-// and w [k, n] has two loops:
+// slice i of each result from slice i of each divided operand and all elements of every other operand. If a call has
+// the same attributes and only some of the slices, it computes the same elements. For example, a product of matrices x
+// [m, k] and w [k, n] has two loops:
 //
 //	over m: OperandDims [0, Whole], ResultDims [0]
 //	over n: OperandDims [Whole, 1], ResultDims [1]
 type Parallel struct {
 	OperandDims []int // indexed by operand: the dimension that the loop divides, or [Whole]
 	ResultDims  []int // indexed by result: the dimension that the loop divides
-	// MayBroadcast marks operands that may have a single slice, which every iteration then reads. Nil marks none.
+	// MayBroadcast marks operands that may have a single slice. Every iteration then reads this slice. Nil means that
+	// there are none.
 	MayBroadcast []bool
 }
 
@@ -28,11 +29,11 @@ const Whole = -1
 // ParallelLoops returns loops with independent iterations. The call must have inferred results and known sizes.
 // [Facts.Parallel] lists the loops. If it is nil, they are derived from other facts of the op:
 //   - For a pointwise op, an Identity, or an op with an Expression, every dimension is a loop.
-//   - For a concatenation, every dimension is a loop except the one along which it concatenates.
+//   - For a concatenation, every dimension is a loop except the dimension along which it concatenates.
 //   - For a view without ReadsStorage, the loops are derived from its strides.
 //   - For an op with [Lowerings.Rows], the dimensions that it does not reduce are loops.
 //
-// An empty list means that no independent loop is known; there may still be one. The list is empty if the op panics.
+// The list is empty if no independent loop is known, or if the op panics.
 func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, and the call may belong to another op
@@ -129,7 +130,7 @@ func undividedLoop(call *Call) Parallel {
 func everyOperand(call *Call) []bool { return slices.Repeat([]bool{true}, len(call.In)) }
 
 // DimsExcept returns a loop for each dimension of the first result that is not in dims. Every operand of the result's
-// rank must have the same dimensions as the result. Operands of other ranks are read as a whole.
+// rank must have the dimensions of the result. Every iteration reads all elements of operands of other ranks.
 func DimsExcept(call *Call, dims ...int) []Parallel {
 	if call == nil || len(call.Out) == 0 {
 		return nil
@@ -147,7 +148,7 @@ func DimsExcept(call *Call, dims ...int) []Parallel {
 }
 
 // sameDimLoop returns the loop over dimension dim of the results and of the operands of their rank. It returns false if
-// dim does not have the same size in all of them.
+// dim has different sizes in these operands and results.
 func sameDimLoop(call *Call, dim int) (loop Parallel, ok bool) {
 	rank, size := call.Out[0].Rank(), call.Out[0].Shape[dim]
 	loop = undividedLoop(call)
@@ -170,10 +171,10 @@ func sameDimLoop(call *Call, dim int) (loop Parallel, ok bool) {
 	return loop, true
 }
 
-// viewLoops derives the loops of a view from its strides. It infers the view of a probe, an operand whose strides are
-// larger than necessary. An offset into the probe is a number in a mixed radix: digit d is the index in dimension d of
-// the operand, and the large strides leave room for sums of digits. Dimension k of the view is a loop over dimension d
-// of the operand under three conditions:
+// viewLoops derives the loops of a view from its strides. It infers the view of a probe. A probe is an operand whose
+// strides are larger than necessary. An offset into the probe is a number in a mixed radix: digit d is the index in
+// dimension d of the operand. Because of the large strides, sums of digits rarely carry. Dimension k of the view is a
+// loop over dimension d of the operand under three conditions:
 //   - Both dimensions have the same size.
 //   - The stride of k is the probe's stride of d.
 //   - Digit d is 0 in the offset of the view and in the strides of its other dimensions.
@@ -181,8 +182,8 @@ func sameDimLoop(call *Call, dim int) (loop Parallel, ok bool) {
 // For example, the probe of an operand of shape [2, 3] has the strides [7, 1]: digit 1 has the radix 2*3+1 = 7. An
 // offset is 7*(digit 0) + digit 1. A view x[:, 1:] of the probe has shape [2, 2], strides [7, 1] and offset 1. Its
 // dimension 0 is a loop over dimension 0 of x. Dimension 1 is no loop, because it has another size, and because digit 1
-// of the offset is 1. A view has no loops if a sum of digits may carry into the next digit: in a view of 4 elements
-// with stride 3, digit 1 of the last offset would be 3*3 = 9, but digits of radix 7 are at most 6.
+// of the offset is 1. A view has no loops if a sum of digits may carry into the next digit. For example, in a view of 4
+// elements with stride 3, digit 1 of the last offset would be 3*3 = 9, but a digit of radix 7 is at most 6.
 func (op *Op) viewLoops(call *Call) []Parallel {
 	operand := call.Meta(0)
 	if call.In[0].Kind != TensorArg || slices.Contains(operand.Shape, 0) {
@@ -194,8 +195,8 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		if viewDims == nil {
 			continue
 		}
-		// The view must have the same dimensions when the loop has another size. The test is omitted if an attribute
-		// has the sizes of the result, because the loop then has no other size.
+		// The view must have the same dimensions if the loop has another size. The test is omitted if an attribute has
+		// the sizes of the result, because the loop then has only this size.
 		isSame := func(otherSize int) bool {
 			shape := slices.Clone(operand.Shape)
 			shape[dim] = otherSize

@@ -98,7 +98,7 @@ func (p Pin) OrderFor(rank int) (tensor.Order, error) {
 	return p.Order, nil
 }
 
-// Matches reports whether a value has the layout that the pin demands. A value without elements always has it.
+// Matches reports whether a value has the layout that the pin demands. A value without elements always has the layout.
 func (p Pin) Matches(meta tensor.Meta) bool {
 	if !p.SetsLayout() {
 		return true
@@ -107,7 +107,7 @@ func (p Pin) Matches(meta tensor.Meta) bool {
 	return err == nil && (meta.Numel() == 0 || order.Matches(meta))
 }
 
-// Apply returns meta in the layout that the pin demands, and meta itself if it already has this layout.
+// Apply returns meta in the layout that the pin demands. It returns meta unchanged if meta already has this layout.
 func (p Pin) Apply(meta tensor.Meta) (tensor.Meta, error) {
 	if p.Matches(meta) {
 		return meta, nil
@@ -131,7 +131,7 @@ func (p Pin) check() error {
 	return err
 }
 
-// add adds the demands of another pin. They replace earlier demands of the same kind.
+// add adds the demands of another pin. Demands of the other pin replace earlier demands of the same kind.
 func (p *Pin) add(other Pin) {
 	if other.SetsLayout() {
 		p.Format, p.Order = other.Format, other.Order
@@ -151,9 +151,9 @@ func (g *Graph) Pin(name string, p Pin) error {
 	index := g.nameIndex()
 	v, n := index.values[name], index.node(name)
 	switch {
-	case v != nil && v.Node != nil: // a result is pinned by its node
+	case v != nil && v.Node != nil: // for a result, pin the node
 		n = v.Node
-	case v == nil && n == nil: // an output may have a name of its own
+	case v == nil && n == nil: // the name may be the name of an output
 		if output := g.output(name); output != nil {
 			return output.pin(p)
 		}
@@ -188,8 +188,8 @@ func (output *Output) pin(p Pin) error {
 	return nil
 }
 
-// checkLayoutOnly returns an error for a pin that is invalid, or that demands more than a layout. pinned names
-// the pinned object in errors.
+// checkLayoutOnly returns an error for a pin that is invalid, or that demands more than a layout. The text `pinned`
+// names the pinned object in errors.
 func (p Pin) checkLayoutOnly(pinned string) error {
 	switch {
 	case p.Impl != "":
@@ -239,7 +239,7 @@ func (n *Node) pin(p Pin) error {
 }
 
 // checkImpl returns an error if the node's op has no implementation of this name. The error lists the implementations
-// that support the node's call, or all if none does.
+// that support the node's call. If none does, it lists all implementations.
 func (n *Node) checkImpl(name string) error {
 	if _, err := n.Op.Impl(name); err == nil {
 		return nil
@@ -257,7 +257,7 @@ func (n *Node) checkImpl(name string) error {
 	return n.Op.noImplError(name, names)
 }
 
-// Pinned is [Value.PinnedTo] for a memory format.
+// Pinned pins the value to a memory format, as [Value.PinnedTo] does.
 func (v *Value) Pinned(f tensor.MemoryFormat) *Value { return v.PinnedTo(Pin{Format: f}) }
 
 // PinnedTo adds the pin p to the value's node. The pin of an input or a constant is the layout in which all nodes read
@@ -302,7 +302,8 @@ func (g *Graph) InputOrder(name string, dtype tensor.DType, order tensor.Order, 
 	return v
 }
 
-// EffectivePin returns the pin that the value must meet: the pin of its node or, for an input or a constant, its own.
+// EffectivePin returns the pin that the value must meet. For the result of a node this is the pin of the node. For an
+// input or a constant it is the pin of the value.
 func (v *Value) EffectivePin() Pin {
 	switch {
 	case v == nil:
@@ -313,8 +314,8 @@ func (v *Value) EffectivePin() Pin {
 	return v.Pin
 }
 
-// EffectivePin returns the pin that the output must meet: its own pin. If this pin demands no layout and the output is
-// an input or a constant, EffectivePin returns the pin of that value instead.
+// EffectivePin returns the pin that the output must meet. This is the pin of the output. If it demands no layout and
+// the output is an input or a constant, EffectivePin returns the pin of the value instead.
 func (output Output) EffectivePin() Pin {
 	if output.Pin.SetsLayout() || output.Value == nil || output.Value.Node != nil {
 		return output.Pin

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// This file has functions for callers that continue after inputs, constants or nodes that cannot be read, and after
+// This file has functions for callers that continue after errors: inputs, constants or nodes that cannot be read, and
 // nodes that inference rejects. For example, if the file of the constant w is missing, a command still plans the rest
-// of a graph a = relu(x), b = matmul(a, w), c = neg(b): [Graph.DropValues] keeps a, and returns errors for w and b. It
-// returns no error for c, which does not read w directly.
+// of the graph a = relu(x), b = matmul(a, w), c = neg(b): [Graph.DropValues] keeps a, and returns errors for w and b.
+// It returns no error for c, which does not read w directly.
 
 // DropValues returns a copy of the graph without unavailable values, and without the nodes and outputs that depend on
-// them. Unavailable values are inputs and constants that could not be read; unavailable maps each of them to the
+// them. Unavailable values are inputs and constants that could not be read. `unavailable` maps each of them to the
 // reason. unknownSymbols lists the symbols that occur only in the sizes of unavailable inputs. Nodes with such a symbol
 // in an attribute are dropped as well. The returned errors are sorted by position in the file. There is an error for
 // each unavailable value, and for each node or output that reads an unavailable value directly.
@@ -58,7 +58,7 @@ func (g *Graph) DropValues(unavailable map[*Value]error, unknownSymbols ...strin
 	return remaining, errs
 }
 
-// copyIsUnavailable reports whether v, a value of a copy of g, is the copy of an unavailable value.
+// copyIsUnavailable reports whether a value of a copy of g is the copy of an unavailable value.
 func copyIsUnavailable(g *Graph, unavailable map[*Value]bool, v *Value) bool {
 	return unavailable[g.Value(v.Name)]
 }
@@ -124,7 +124,7 @@ func (g *Graph) WithoutRejected(rejected map[*Node]*Error) *Graph {
 	return remaining
 }
 
-// AddRejected adds a node that an importer cannot convert. Inference rejects the node with err, as after
+// AddRejected adds a node that an importer cannot convert. Inference rejects the node with err, as it does after
 // [Draft.Reject]. op is the name of the node's op in the file. results are the names of the node's results. If results
 // is empty, the node has one result with the name of the node. The results have no types, but they may be outputs, and
 // operands of other nodes that AddRejected adds.
@@ -170,7 +170,8 @@ func placeholderOp(name string) *Op {
 	return &Op{Semantics: Semantics{Name: name, Schema: SchemaOf[struct{}]()}}
 }
 
-// TakeErr returns [Graph.Err] and clears the errors, so that building can continue without the rejected values.
+// TakeErr returns the errors as [Graph.Err] does and clears them, so that building can continue without the rejected
+// values.
 func (g *Graph) TakeErr() error {
 	err := g.Err()
 	g.errs = nil

@@ -39,7 +39,7 @@ func (g *Graph) Insert(name, op string, in []Arg, attrs Attrs, why string) (*Nod
 // copyOpNames are the names of ops that can copy values: see CopyOp.
 var copyOpNames = []string{"clone", "contiguous"}
 
-// CopyOp returns the op of the catalogue by which passes copy values: see [Op.Copies].
+// CopyOp returns the op of the catalogue with which passes copy values: see [Op.Copies].
 func (g *Graph) CopyOp() (*Op, error) {
 	for _, name := range copyOpNames {
 		if op := g.Op(name); op != nil && op.Copies {
@@ -49,8 +49,8 @@ func (g *Graph) CopyOp() (*Op, error) {
 	return nil, errors.New("the catalogue has no op that copies values")
 }
 
-// insert is Insert for a given op. Unlike Insert, it accepts ops with several results. It decodes the attributes;
-// insertNode makes and infers the results.
+// insert makes and infers a node of the given op, as Insert does. Unlike Insert, it accepts ops with several results.
+// It decodes the attributes. insertNode makes and infers the results.
 func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error) {
 	switch {
 	case op == nil || op.original != op:
@@ -69,8 +69,8 @@ func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error
 	return n, nil
 }
 
-// insertNode makes and infers the results of a new node. The index of names finds the node through its first result,
-// which has its name.
+// insertNode makes and infers the results of a new node. The index of names finds the node through the first result,
+// which has the name of the node.
 func (g *Graph) insertNode(n *Node) error {
 	for i, arg := range n.In {
 		if arg.Kind == TensorArg && (arg.Value == nil || arg.Value.graph != g) {
@@ -97,14 +97,15 @@ func (g *Graph) insertNode(n *Node) error {
 	return nil
 }
 
-// register numbers a new value and makes it known by its name.
+// register numbers a new value and adds its name to the index of names.
 func (g *Graph) register(v *Value) {
 	g.assignNumber(v)
 	g.nameIndex().values[v.Name] = v
 }
 
-// Again makes and infers a copy of node n whose operand at the given index is replacement. The caller, a pass, adds
-// the copy to Nodes. The parameter why is the explanation shown to users. If Again fails, the graph is unchanged.
+// Again makes and infers a copy of node n. In the copy, `replacement` replaces the operand at the given index. The
+// caller, a pass, adds the copy to Nodes. The parameter why is the explanation shown to users. If Again fails, the
+// graph is unchanged.
 func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node, error) {
 	if n == nil || n.Op == nil || index < 0 || index >= len(n.In) || replacement == nil || replacement.graph != g {
 		return nil, errors.New("the replaced operand or its replacement does not belong to the graph")
@@ -130,8 +131,8 @@ func (g *Graph) Again(n *Node, index int, replacement *Value, why string) (*Node
 }
 
 // Merge replaces the nodes of groups[i] by one new node, made[i]. The new node gets the position of the group's last
-// node. The values of the group that are in made[i].Out become results of the new node; all others are removed. If a
-// node is in two groups, Merge fails and the graph is unchanged.
+// node. The values of the group that are in made[i].Out become results of the new node. All other values of the group
+// are removed. If a node is in two groups, Merge fails and the graph is unchanged.
 func (g *Graph) Merge(groups [][]*Node, made []*Node) error {
 	isReplaced := NewByValue[bool](g)            // a node is identified by its first result
 	madeAt := make(map[*Node]*Node, len(groups)) // the new node, by the last node of the group
@@ -199,7 +200,7 @@ func (g *Graph) mustOwn(v *Value) {
 // Owns reports whether the value was made in the graph.
 func (g *Graph) Owns(v *Value) bool { return g != nil && v != nil && v.graph == g }
 
-// UniqueName returns an unused name: base, if no value or node has that name, otherwise base with a number.
+// UniqueName returns an unused name. It is base if no value or node has this name, otherwise base with a number.
 func (g *Graph) UniqueName(base string) string {
 	name, names := base, g.nameIndex()
 	for names.isTaken(name) {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Rows is a row program: it computes the results of a call for each row of operand 0. A row contains the elements whose
+// Rows is a row program: it computes the results of a call for each row of operand 0. A row is a set of elements whose
 // positions differ only in the reduced dimensions. Code is the expression of an element of a result. It can contain
 // folds of the row, such as its sum or its maximum. For example, a softmax of x along the last dimension, with x of
 // shape [8, 100], has 8 rows of 100 elements:
@@ -22,15 +22,15 @@ type Rows struct {
 	// Mask marks the reduced dimensions of operand 0. In a result, these dimensions have the same size as in operand 0,
 	// have size 1, or are absent: the example permits the shapes [8, 100], [8, 1] and [8].
 	Mask []bool
-	// ChannelGroups, if not 0, divides dimension 1 of operand 0, the channels, into groups. Operand 0 of shape [n, c,
-	// ...] is then viewed as [n, ChannelGroups, c/ChannelGroups, ...]. Mask marks dimensions of this view. Results have
-	// the shape of operand 0.
+	// ChannelGroups is the number of groups into which dimension 1 of operand 0, the channels, is divided, or 0. If it
+	// is not 0, operand 0 of shape [n, c, ...] is viewed as [n, ChannelGroups, c/ChannelGroups, ...], and Mask marks
+	// dimensions of this view. Results have the shape of operand 0.
 	ChannelGroups int
-	// In lists the operands of Code: operand k of Code is operand In[k] of the call. It is broadcast to the shape of
-	// operand 0 or, if Shape is not nil, to Shape.
+	// In lists the operands of Code: operand k of Code is operand In[k] of the call. Operands are broadcast to Shape
+	// or, if Shape is nil, to the shape of operand 0.
 	In []int
 	// Channels marks the operands of Code that are vectors along dimension 1, such as a bias for each channel. Nil
-	// marks none. All other vectors are along the last dimension.
+	// means that there are none. All other vectors are along the last dimension.
 	Channels []bool
 	// Code has the dtypes that operands and results have in memory.
 	Code *expr.Code
@@ -44,7 +44,7 @@ type Rows struct {
 type RowDirection uint8
 
 // An inner loop visits the elements of one row (ByRows), or one element of each of several adjacent rows (ByColumns).
-// With AnyDirection the implementation chooses by the layouts of the operands.
+// With AnyDirection, the layouts of the operands determine the direction.
 const (
 	AnyDirection RowDirection = iota
 	ByRows
@@ -71,8 +71,9 @@ func (r *Rows) hasRank(operandRank int) bool {
 // IsAlongChannels reports whether operand k of Code is a vector along dimension 1, the channels.
 func (r *Rows) IsAlongChannels(k int) bool { return k >= 0 && k < len(r.Channels) && r.Channels[k] }
 
-// The functions below decide, by the length and the number of rows, whether each row is folded as a whole by one
-// worker. Other rows are split into pieces, which are folded separately. The results of the pieces are then combined.
+// The functions below decide how rows are folded. Either one worker folds each row as a whole, or rows are split into
+// pieces, which are folded separately, and the results of the pieces are combined. The decision depends on the length
+// and the number of rows:
 //
 //	length 1 to 2^12                         rows are folded whole
 //	length 2^12+1 to 2^16, at least 4 rows   rows are folded whole
@@ -84,15 +85,15 @@ const (
 )
 
 // Fits reports whether a row program is possible for an operand 0 of the given shape. Another kernel may still be
-// better: for fewer than minRows rows that cannot be split and have at most maxRowLength elements, Fits returns true,
-// and [Rows.UnsuitedReason] returns a reason.
+// better. For example, let fewer than minRows rows have at most maxRowLength elements. If such rows cannot be split,
+// Fits returns true, but [Rows.UnsuitedReason] returns a reason.
 func (r *Rows) Fits(shape []int) bool {
 	length, _, ok := r.lengthAndCount(shape)
 	return ok && length > 0 && length <= maxRowLength || r.SplitsRows(shape)
 }
 
-// SplitsRows reports whether the rows of an operand 0 of the given shape are split into pieces. A softmax then needs
-// two steps of the graph: its expression combines each element of a row with folds of the whole row.
+// SplitsRows reports whether the rows of an operand 0 of the given shape are split into pieces. If they are, a softmax
+// needs two steps of the graph, because its expression combines each element of a row with folds of the whole row.
 func (r *Rows) SplitsRows(shape []int) bool {
 	if r == nil || r.Code == nil || len(r.Mask) != r.Rank(len(shape)) {
 		return false
@@ -113,7 +114,7 @@ func (r *Rows) UnsuitedReason(shape []int) string {
 	return r.notWholeReason(shape)
 }
 
-// notWholeReason returns the reason why rows are not folded whole, or "" if they are.
+// notWholeReason returns the reason why rows are not folded as a whole, or "" if they are.
 func (r *Rows) notWholeReason(shape []int) string {
 	length, count, ok := r.lengthAndCount(shape)
 	switch {
@@ -160,12 +161,12 @@ func (r *Rows) maxSplitLength() int {
 	case pieces.DependentFolds == 0: // no fold needs the result of another fold
 		return math.MaxInt
 	}
-	// An argmax looks for the position of the maximum, which is another fold. Its positions must fit an int32.
+	// An argmax finds the position of the maximum, and the maximum is another fold. Positions must fit an int32.
 	return expr.MaxCutLen
 }
 
-// Suits is [Rows.Fits] and [Rows.SplitsRows] for sizes that may be unknown. It returns the conditions on the sizes
-// under which these functions return true.
+// Suits evaluates [Rows.Fits] and [Rows.SplitsRows] for sizes that may be unknown. It returns the conditions on the
+// sizes under which these functions return true.
 func (r *Rows) Suits(shape []sym.Int) (fits, splits sym.Bool) {
 	if r == nil || r.Code == nil || !r.hasRank(len(shape)) {
 		return fits, splits
@@ -205,7 +206,7 @@ func (r *Rows) loops(call *Call) []Parallel {
 	reduced := 0 // number of reduced dimensions before dim
 	for dim := range rank {
 		// With ChannelGroups, Mask has two dimensions for dimension 1 of the operand: the groups, and the channels of a
-		// group. Dimension 1 is then no loop, and dimension d > 1 of the operand is dimension d+1 of Mask.
+		// group. In this case dimension 1 is no loop, and dimension d > 1 of the operand is dimension d+1 of Mask.
 		maskDim := dim
 		if r.ChannelGroups != 0 && dim > 0 {
 			maskDim = dim + 1
@@ -223,8 +224,8 @@ func (r *Rows) loops(call *Call) []Parallel {
 	return loops
 }
 
-// loopOver returns the loop over dimension dim of operand 0, before which `reduced` dimensions are reduced. It returns
-// false if a result does not have this dimension.
+// loopOver returns the loop over dimension dim of operand 0. `reduced` is the number of reduced dimensions before dim.
+// It returns false if a result does not have this dimension.
 func (r *Rows) loopOver(call *Call, dim, reduced int) (loop Parallel, ok bool) {
 	rank, size := call.Meta(0).Rank(), call.Meta(0).Shape[dim]
 	loop = undividedLoop(call) // reads every operand as a whole; ResultDims are not set yet

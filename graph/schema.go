@@ -17,17 +17,17 @@ import (
 //
 //	Stride []int `attr:"stride" default:"1" len:"2" doc:"step of the window"`
 //
-// An attribute is required if its field lacks the tag default. A default of "none" is the zero value: nil for a
-// pointer or slice, Invalid for a dtype. The tag len is the required length of a list; a single number is repeated.
-// The tag oneof lists the permitted strings, separated by "|". The tag words lists the permitted words of an
+// An attribute is required if its field lacks the tag default. A default of "none" is the zero value: nil for a pointer
+// or slice, Invalid for a dtype. The tag len is the required length of a list. A single number is repeated to this
+// length. The tag oneof lists the permitted strings, separated by "|". The tag words lists the permitted words of an
 // IntsOrWord in the same way.
 //
 // Integers beyond 2^47 in absolute value ([tensor.MaxBytes]) are rejected, because no size, stride or distance can be
-// that large. The tag range:"int64" permits every integer, for bounds of slices, seeds and other numbers that are
-// clamped or compared.
+// that large. The tag range:"int64" permits every integer. It is for bounds of slices, for seeds, and for other numbers
+// that are clamped or compared.
 //
-// A field of type map[string]tensor.Scalar with the tag attr:"*" gets all attributes that have no field of their own.
-// These attributes must be numbers.
+// A field of type map[string]tensor.Scalar with the tag attr:"*" gets all attributes that have no separate field. These
+// attributes must be numbers.
 //
 // If a pointer to the struct has a method Check() error, Check is called after all fields are set. Check finds errors
 // that do not depend on operands. An error that concerns one attribute is an [AttrError].
@@ -36,12 +36,13 @@ import (
 // []int, []float64, *int, *float64, *bool, tensor.Scalar, NumberOrSize, tensor.DType, tensor.MemoryFormat, []bool,
 // IntsOrWord, IntOrInts, and *Graph.
 type Schema struct {
-	// zeroStruct is the zero value of the attribute struct. The schema has no field of type reflect.Type, and no method of
-	// Schema or Field has a parameter of package reflect. Otherwise every package that uses Op would also compile the
-	// generic iterators of reflect.Type, which slows builds.
+	// zeroStruct is the zero value of the attribute struct. The schema has no field of type reflect.Type, and no method
+	// of Schema or Field has a parameter of package reflect. This keeps builds fast: otherwise every package that uses
+	// Op would also compile the generic iterators of reflect.Type.
 	zeroStruct any
 	Fields     []Field
-	// Additional is the field for all attributes without a field of their own; nil if they are not permitted.
+	// Additional is the field for all attributes without a separate field. It is nil if such attributes are not
+	// permitted.
 	Additional   *Field
 	byName       map[string]int // index in Fields of each attribute
 	defaultAttrs any            // decoded attributes if no attribute is given; nil if an attribute is required
@@ -50,21 +51,22 @@ type Schema struct {
 // Field is one attribute.
 type Field struct {
 	Name, Doc, Default string
-	// Type is the name of the type in the documentation: int, int[], float? (optional), or int[]|same|valid with Words.
+	// Type is the name of the type in the documentation, such as int, int[], float? (optional), or int[]|same|valid
+	// (with Words).
 	Type     string
 	Required bool     // must be given: there is no default
-	OneOf    []string // permitted strings; nil: all
+	OneOf    []string // permitted strings; nil if all are permitted
 	Words    []string // permitted words of an IntsOrWord
-	// Len is the required length of a list; a single number is repeated. 0: any length.
+	// Len is the required length of a list, or 0 if any length is permitted. A single number is repeated.
 	Len int
 	// AnyInt permits integers beyond [tensor.MaxBytes] in absolute value.
 	AnyInt bool
 	index  int // of the field in the attribute struct
 }
 
-// SchemaOf reads the schema from the tags of A, a struct or a pointer to a struct. Go compiles one SchemaOf for all
-// types that are pointers, so pointers keep programs small. It panics if a tag is malformed or a field has a type that
-// [Schema] does not list. [Define] reports other mistakes, such as two attributes of one name.
+// SchemaOf reads the schema from the tags of A, a struct or a pointer to a struct. Go compiles only one SchemaOf for
+// all pointer types, so pointers keep programs small. It panics if a tag is malformed or a field has a type that
+// [Schema] does not list. [Define] reports other mistakes, such as two attributes with the same name.
 //
 //go:noinline
 func SchemaOf[A any]() *Schema {
@@ -72,7 +74,7 @@ func SchemaOf[A any]() *Schema {
 	return schemaOf(empty)
 }
 
-// schemaOf is [SchemaOf] for the type of empty, a zero struct or a nil pointer.
+// schemaOf does the work of [SchemaOf] for the type of `empty`, which is a zero struct or a nil pointer.
 func schemaOf(empty any) *Schema {
 	structType := reflect.TypeOf(empty)
 	if structType != nil && structType.Kind() == reflect.Pointer {
@@ -111,8 +113,8 @@ func schemaOf(empty any) *Schema {
 	return schema
 }
 
-// fieldOf reads an attribute from the tag and the type of a field of the struct. It panics if the tag is malformed;
-// place names the field in the message.
+// fieldOf reads an attribute from the tag and the type of a field of the struct. It panics if the tag is malformed. The
+// text `place` names the field in the message.
 func fieldOf(name string, tag reflect.StructTag, fieldType reflect.Type, place string) Field {
 	defaultText, hasDefault := tag.Lookup("default")
 	field := Field{Name: name, Doc: tag.Get("doc"), Default: defaultText, Required: !hasDefault, Type: typeName(fieldType)}
@@ -139,7 +141,7 @@ func fieldOf(name string, tag reflect.StructTag, fieldType reflect.Type, place s
 	return field
 }
 
-// additionalName is the name of the field for attributes without a field of their own.
+// additionalName is the name of the field for attributes without a separate field.
 const additionalName = "*"
 
 // decodable reports whether setValue can store an attribute in a field of the type.
@@ -154,7 +156,7 @@ func decodable(t reflect.Type) bool {
 	return (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice) && t.Name() == "" && decodable(t.Elem())
 }
 
-// typeName returns Field.Type for a field of type t, without words.
+// typeName returns Field.Type for a field of type t, without the permitted words.
 func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[NumberOrSize]():
@@ -191,8 +193,8 @@ func attrsType(s *Schema) reflect.Type { return reflect.TypeOf(s.zeroStruct) }
 // has reports whether the op has an attribute of the name.
 func (s *Schema) has(name string) bool { _, ok := s.byName[name]; return ok }
 
-// suggest returns the end of the message about an unknown attribute. It lists the op's attributes and suggests the name
-// that was probably meant.
+// suggest returns the end of the message about an unknown attribute. It lists the op's attributes and suggests a
+// similar name.
 func (s *Schema) suggest(name string) string {
 	if len(s.Fields) == 0 {
 		return ": the op has none"
@@ -251,7 +253,7 @@ func parseLiteral(s string) any {
 }
 
 // IntsOrWord is an attribute that is a list of integers or a word, such as the padding of a convolution. A single
-// number is a list of length 1. A string that is a symbol or an expression is a size; any other string is a word, which
+// number is a list of length 1. A string that is a symbol or an expression is a size. Any other string is a word, which
 // must be one of the field's words.
 type IntsOrWord struct {
 	Ints []sym.Int

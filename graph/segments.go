@@ -16,8 +16,8 @@ import (
 // This file divides a graph whose shapes depend on data into segments, and makes a graph of each segment. A dynamic
 // node, such as nonzero, computes results whose shapes depend on data. Nodes that depend on these shapes can be planned
 // only after the dynamic node has run. Each node is therefore assigned to a round. Round 0 has the nodes that depend on
-// no dynamic node. At the end of each round the dynamic nodes of the round run, one after another. Other nodes that
-// depend on their results are in the next round. Each dynamic node of a round is a segment of its own. All other nodes
+// no dynamic node. At the end of each round the dynamic nodes of the round run, one after another. Nodes that are not
+// dynamic and depend on their results are in the next round. Each dynamic node is a separate segment. All other nodes
 // of a round form one segment. For example, this graph has the five segments [a, b], [i], [c], [u] and [y]:
 //
 //	a = relu(x)         round 0
@@ -28,15 +28,16 @@ import (
 //	y = mul(u, 2)       round 2
 //
 // A node depends on its operands ([Node.In]) and on the values to which its attributes refer ([ValueRef]). An attribute
-// must be known when its node is planned. Node.dependency(i) returns these values: operands are the first len(n.In).
+// must be known when its node is planned. Node.dependency(i) returns these values; the first len(n.In) are the
+// operands.
 
-// Segment is a part of a graph whose shapes depend on data: a single dynamic node, or a set of nodes that are planned
-// and run together, as soon as the values that they read are known. The same Segment serves all data.
-// [Segment.At] makes its graph for given values.
+// Segment is a part of a graph whose shapes depend on data. It is a single dynamic node, or a set of nodes that are
+// planned and run together when the values that they read are known. A Segment does not depend on the data.
+// [Segment.At] makes the segment's graph for given values.
 type Segment struct {
 	Nodes []*Node // in the order of the graph
 	// In lists the values that the segment reads as operands and does not compute: inputs of the graph and results of
-	// earlier segments. AttrInputs lists the values that it reads as attributes. Neither list contains constants.
+	// earlier segments. AttrInputs lists the values that it reads as attributes. Both lists omit constants.
 	In, AttrInputs []*Value
 	Out            []*Value // results that later segments or outputs of the graph read
 	After          []int    // ascending indices of the earlier segments that compute In and AttrInputs
@@ -46,9 +47,10 @@ type Segment struct {
 	readsOffsets bool // an op of the segment depends on the offset of an operand within its storage
 }
 
-// Segments divides the graph, which must be sorted and inferred, into segments, and returns them in an order in which
-// they can run. Nodes that no output depends on are omitted. Each node is in the earliest possible round. A node that
-// depends only on constants is in each segment that reads its results, so that planning can fold it there.
+// Segments divides the graph into segments, and returns them in an order in which they can run. The graph must be
+// sorted and inferred. Nodes on which no output depends are omitted. Each node is in the earliest possible round. A
+// node that depends only on constants is in each segment that reads its results, so that planning of this segment can
+// fold the node.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
 	s := segmenter{graph: g, stages: NewByValue[stageOfValue](g)}
@@ -78,14 +80,14 @@ func (g *Graph) neededNodes() []*Node {
 	return nodes
 }
 
-// stageOfValue is the round in which a value is computed. It is zero for inputs and constants.
+// stageOfValue has the round in which a value is computed. It is zero for inputs and constants.
 type stageOfValue struct {
 	round      int
-	isDynamic  bool // computed by a dynamic node, and thus at the end of the round
+	isDynamic  bool // a dynamic node computes the value, at the end of the round
 	isConstant bool // depends only on constants
 }
 
-// segmenter is the state of [Graph.Segments], which first assigns a stage to each value and then forms the segments.
+// segmenter is the state of [Graph.Segments]. Segments first assigns a stage to each value and then forms the segments.
 type segmenter struct {
 	graph     *Graph
 	stages    ByValue[stageOfValue] // a map from values, set by setStage
@@ -108,7 +110,7 @@ func (s *segmenter) setStage(n *Node) {
 		stage.isConstant = stage.isConstant && dependency.isConstant && !isAttr
 		firstRound := dependency.round
 		// A dynamic node runs at the end of its round, and can read all values of the round. Other nodes are planned at
-		// the start of their round. Their attributes and the results of dynamic nodes that they read are then needed.
+		// the start of their round. Planning needs their attributes, and the results of dynamic nodes that they read.
 		// Inputs of the graph are known before round 0.
 		isReadByPlanning := !stage.isDynamic && (dependency.isDynamic || isAttr)
 		if isReadByPlanning && v.Node != nil {
@@ -122,9 +124,9 @@ func (s *segmenter) setStage(n *Node) {
 	}
 }
 
-// isDynamic reports whether the node is dynamic. A node that is not yet inferred may be dynamic or not: if it has a
-// kernel, isDynamic assumes that it is not. If the assumption is wrong, the graph of the node's segment has dynamic
-// shapes ([Graph.Dynamic]), and is itself divided into segments.
+// isDynamic reports whether the node is dynamic. Before inference, it is not known whether a node is dynamic. If the
+// node has a kernel, isDynamic assumes that it is not. If the assumption is wrong, the graph of the node's segment has
+// dynamic shapes ([Graph.Dynamic]), and this graph is divided into segments, too.
 func (n *Node) isDynamic() bool {
 	if n.Op == nil || n.Op.RunDynamic == nil {
 		return false
@@ -144,7 +146,7 @@ func (s *segmenter) stageOf(n *Node) stageOfValue {
 }
 
 // findConstantRounds sets constantRounds. A node that depends only on constants is in the rounds of the nodes that read
-// it. If an output, a dynamic node or an attribute needs it, it is in round 0.
+// it. If an output, a dynamic node or an attribute needs the node, the node is in round 0.
 func (s *segmenter) findConstantRounds(nodes []*Node) {
 	s.constantRounds = map[*Node][]int{}
 	for _, output := range s.graph.Outputs {
@@ -205,7 +207,7 @@ func (s *segmenter) formSegments(nodes []*Node) []Segment {
 }
 
 // connectSegments sets In, AttrInputs, Out and After of all segments. Several segments may compute a value that depends
-// only on constants. A segment that reads the value takes it from the last of the earlier ones.
+// only on constants. A segment that reads the value takes it from the last earlier segment that computes it.
 func connectSegments(g *Graph, segments []Segment) {
 	connector := segmentConnector{segments: segments, computedIn: NewByValue[int](g), exportedBy: NewByValue[int](g),
 		lastReader: make([]int, len(segments))}
@@ -220,7 +222,7 @@ func connectSegments(g *Graph, segments []Segment) {
 // segmentConnector is the state of connectSegments. It stores indices of segments plus 1, so that 0 means none.
 type segmentConnector struct {
 	segments   []Segment
-	computedIn ByValue[int] // for each value, the last segment so far that computes it
+	computedIn ByValue[int] // for each value, the last connected segment that computes it
 	exportedBy ByValue[int] // for each value, the segment whose Out has it
 	lastReader []int        // for each segment, the last segment that lists it in After
 }
@@ -259,8 +261,8 @@ func (connector *segmentConnector) connect(i int) {
 	sorted.Ints(segment.After)
 }
 
-// export adds v to Out of the segment that computes it, unless it is there already. It returns the index of this
-// segment, or -1 if no segment so far computes v.
+// export adds v to Out of the segment that computes v, if v is not yet there. It returns the index of this segment, or
+// -1 if no connected segment computes v.
 func (connector *segmentConnector) export(v *Value) (source int) {
 	source = connector.computedIn.At(v) - 1
 	if source >= 0 && connector.exportedBy.At(v) != source+1 {
@@ -272,7 +274,7 @@ func (connector *segmentConnector) export(v *Value) (source int) {
 
 // At returns the segment as an inferred graph with the given context ([Graph.SetContext]). known has the tensors of In
 // and AttrInputs, and of the inputs of the whole graph that have symbols. The inputs of the new graph are In, with the
-// same names and layouts. Their offsets are 0 if no op depends on offsets. The outputs are Out. If inference rejects a
+// same names and layouts. If no op depends on offsets, their offsets are 0. The outputs are Out. If inference rejects a
 // node, At returns the graph with the error, so that [Graph.InferAll] can continue.
 func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Graph, error) {
 	if s.graph == nil {
@@ -293,8 +295,8 @@ func (s *Segment) At(ctx context.Context, known map[*Value]*tensor.Tensor) (*Gra
 	return s.makeGraph(ctx, segmentInputs{metaOf: metaOf, dataOf: dataOf, sizes: s.graph.sizesBoundBy(known)})
 }
 
-// sizesBoundBy returns the sizes of symbols. A size comes from the shapes of the known inputs. For a symbol that does
-// not occur in these shapes, it is the size bound in the graph.
+// sizesBoundBy returns the sizes of symbols. The shapes of the known inputs determine sizes. A symbol that does not
+// occur in these shapes has the size that is bound in the graph.
 func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int {
 	sizes := g.sizes
 	for _, v := range g.Inputs {
@@ -307,8 +309,8 @@ func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int
 
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
-// GraphBeforeRun is [Segment.At] before the graph runs. It returns nil if the graph of the segment depends on data: the
-// segment has AttrInputs, it is dynamic, or the shape of an operand depends on data.
+// GraphBeforeRun returns the graph of the segment, as [Segment.At] does, before the whole graph runs. It returns nil if
+// the segment has AttrInputs, is dynamic, or has an operand whose shape depends on data.
 func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	switch {
 	case s.graph == nil:
@@ -321,7 +323,7 @@ func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
 	return s.makeGraph(ctx, segmentInputs{metaOf: metaOf, dataOf: dataOf, sizes: s.graph.sizes})
 }
 
-// segmentInputs describes the inputs of a segment for which its graph is made.
+// segmentInputs describes the inputs for which the graph of a segment is made.
 type segmentInputs struct {
 	metaOf func(*Value) (tensor.Meta, error) // returns the dtype and layout of a value in Segment.In
 	dataOf func(v *Value) *tensor.Tensor     // returns the tensor of an attribute's value; nil if it is not known
@@ -366,7 +368,7 @@ type segmentImporter struct {
 	copies map[*Value]*Value // the copies so far
 }
 
-// importValue returns the copy of a value. If there is none, it adds the value as a constant or an input.
+// importValue returns the copy of a value. If there is no copy, it adds one as a constant or an input.
 func (importer segmentImporter) importValue(v *Value) (*Value, error) {
 	if imported := importer.copies[v]; imported != nil {
 		return imported, nil
@@ -386,8 +388,8 @@ func (importer segmentImporter) importValue(v *Value) (*Value, error) {
 	return imported, nil
 }
 
-// copyOf returns a copy of node n, without outputs yet. Invalid attributes are not an error here, because inference
-// reports them.
+// copyOf returns a copy of node n without outputs. Invalid attributes are not an error here, because inference reports
+// them.
 func (importer segmentImporter) copyOf(n *Node) (*Node, error) {
 	copied := &Node{Name: n.Name, Op: n.Op, Pin: n.Pin, number: n.number, In: slices.Clone(n.In)}
 	for i := range copied.In {
@@ -399,7 +401,7 @@ func (importer segmentImporter) copyOf(n *Node) (*Node, error) {
 			copied.In[i].Value = operand
 		}
 	}
-	given, isComplete, err := n.undecoded.withData(importer.inputs.dataOf) // data replace references to values
+	given, isComplete, err := n.undecoded.withData(importer.inputs.dataOf) // data replace ValueRefs
 	switch {
 	case err != nil:
 		importer.graph.rejected[copied.number] = err
@@ -482,7 +484,7 @@ func (s *Segment) Class(known map[*Value]*tensor.Tensor) string {
 		return string(key)
 	}
 	for _, v := range s.graph.Inputs {
-		if t := known[v]; t != nil && v.Dims != nil { // the shape gives sizes of symbols
+		if t := known[v]; t != nil && v.Dims != nil { // the shape determines sizes of symbols
 			key = appendShape(key, t)
 		}
 	}

@@ -10,17 +10,17 @@ import (
 	"gonum.org/v1/gonum/graph/topo"
 )
 
-// Sort sorts Nodes topologically. Nodes keep their order, with one exception: if a node follows one of its users, it is
-// moved just before its first user. If there are cycles, Sort returns an [Errors] with one error per cycle. The error
-// names the nodes of the cycle. For example, the order a, c(b), d, b(a), where c reads b and b reads a, becomes
+// Sort sorts Nodes topologically. Nodes keep their order, with one exception: a node that follows one of its users is
+// moved to the place before its first user. If there are cycles, Sort returns an [Errors] with one error per cycle. The
+// error names the nodes of the cycle. For example, the order a, c(b), d, b(a), where c reads b and b reads a, becomes
 // a, b(a), c(b), d.
 //
-// Sort is a depth-first search with a stack of its own: a node is placed after all its dependencies.
+// Sort is a depth-first search with an explicit stack. It places a node after all its dependencies.
 //
-// gonum's topo.SortStabilized is not used for the sort itself, because it takes 2 s for a chain of a million nodes, and
-// moves nodes that are already in order. It is used to find all cycles. It is recursive, and some millions of nodes
-// would exhaust the stack. In a graph with more than maxNodesForAllCycles nodes, only the first cycle is therefore
-// reported.
+// gonum's topo.SortStabilized does not sort the nodes, because it takes 2 s for a chain of a million nodes, and moves
+// nodes that are already in order. Sort uses it only to find all cycles. SortStabilized is recursive, so some millions
+// of nodes would exhaust the stack. Therefore Sort reports only the first cycle if the graph has more than
+// maxNodesForAllCycles nodes.
 func (g *Graph) Sort() error {
 	marks := make([]mark, g.nodeCount) // indexed by the numbers of nodes
 	if g.isSorted(marks) {
@@ -85,8 +85,8 @@ func (n *Node) producer(i int) *Node {
 	return nil
 }
 
-// cycleErrors returns the errors of a graph whose cycle Sort has found: the stack contains the cycle, which begins at
-// node first.
+// cycleErrors returns the errors of a graph in which Sort has found a cycle. The stack contains the cycle, from node
+// `first` to the top.
 func (g *Graph) cycleErrors(stack []sortFrame, first *Node) error {
 	if len(g.Nodes) <= maxNodesForAllCycles {
 		return g.cycles()
@@ -94,8 +94,9 @@ func (g *Graph) cycleErrors(stack []sortFrame, first *Node) error {
 	return Errors{g.cycleError(cycleOnStack(stack, first))}
 }
 
-// cycleOnStack returns the cycle that the stack has from node first to the top: each node uses the node above it, and
-// the top uses first. The result is first, then the nodes from the top down, so each node uses its predecessor.
+// cycleOnStack returns the cycle on the stack, from node `first` to the top. On the stack, each node uses the node
+// above it, and the top uses first. The result is first, then the nodes from the top down, so each node in it uses its
+// predecessor.
 func cycleOnStack(stack []sortFrame, first *Node) []*Node {
 	path := []*Node{first}
 	for i := len(stack) - 1; stack[i].node != first; i-- {
@@ -117,8 +118,8 @@ func (g *Graph) isSorted(marks []mark) bool {
 	return true
 }
 
-// cycles returns an error for every node that uses itself, and for every strongly connected component of several nodes,
-// but at most maxErrors errors.
+// cycles returns an error for every node that uses itself, and for every strongly connected component of several nodes.
+// It returns at most maxErrors errors.
 func (g *Graph) cycles() error {
 	view := newDirected(g)
 	var errs Errors
@@ -142,7 +143,7 @@ func (g *Graph) cycles() error {
 	return errs
 }
 
-// cycleError returns the error for a cycle in which each node uses its predecessor, and the first node uses the last.
+// cycleError returns the error for a cycle. In path, each node uses its predecessor, and the first node uses the last.
 func (g *Graph) cycleError(path []*Node) *Error {
 	names := make([]string, 0, len(path)+1)
 	for _, n := range path {
@@ -152,8 +153,8 @@ func (g *Graph) cycleError(path []*Node) *Error {
 	return g.NodeError(path[0], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))
 }
 
-// directed is a view of the graph for gonum. It has at most one edge between two nodes. gonum panics on an edge from a
-// node to itself. A directed therefore omits these edges and lists their nodes in selfUsers.
+// directed is a view of the graph for gonum. It has at most one edge between two nodes. gonum panics if an edge leads
+// from a node to itself. Therefore a directed omits such edges and lists their nodes in selfUsers.
 type directed struct {
 	next, prev [][]gonum.Node // users and producers of each node
 	nodes      []gonum.Node
@@ -166,7 +167,7 @@ type nodeID int64
 // ID returns the index of the node in Graph.Nodes.
 func (id nodeID) ID() int64 { return int64(id) }
 
-// newDirected returns the view of g. An edge leads from a producer of values to a user of them.
+// newDirected returns the view of g. An edge leads from the producer of a value to a user of the value.
 func newDirected(g *Graph) *directed {
 	index := make(map[*Node]int, len(g.Nodes))
 	view := &directed{next: make([][]gonum.Node, len(g.Nodes)), prev: make([][]gonum.Node, len(g.Nodes))}
@@ -194,8 +195,8 @@ func newDirected(g *Graph) *directed {
 	return view
 }
 
-// cycle returns a shortest cycle in a strongly connected component. The cycle starts at the node of the component that
-// is first in Graph.Nodes, and is found by breadth-first search. Each node uses its predecessor.
+// cycle returns a shortest cycle in a strongly connected component. The search is breadth-first. The cycle starts at
+// the node of the component that is first in Graph.Nodes. Each node in the cycle uses its predecessor.
 func (d *directed) cycle(component []gonum.Node) []int64 {
 	inComponent := map[int64]bool{}
 	start := component[0].ID()
@@ -235,13 +236,13 @@ func (d *directed) Node(id int64) gonum.Node {
 // Nodes returns all nodes in order.
 func (d *directed) Nodes() gonum.Nodes { return iterator.NewOrderedNodes(d.nodes) }
 
-// From returns the nodes that use the node's outputs.
+// From returns the nodes that use outputs of the node with the ID.
 func (d *directed) From(id int64) gonum.Nodes { return iterator.NewOrderedNodes(d.next[id]) }
 
-// To returns the nodes whose outputs the node uses.
+// To returns the nodes whose outputs the node with the ID uses.
 func (d *directed) To(id int64) gonum.Nodes { return iterator.NewOrderedNodes(d.prev[id]) }
 
-// HasEdgeBetween reports an edge in either direction.
+// HasEdgeBetween reports whether there is an edge in either direction.
 func (d *directed) HasEdgeBetween(x, y int64) bool {
 	return d.HasEdgeFromTo(x, y) || d.HasEdgeFromTo(y, x)
 }

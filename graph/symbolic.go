@@ -18,7 +18,7 @@ import (
 // hint 8 of n:
 //
 //	y = flatten(x)          Type has the shape [4*n], and Meta the shape [32]
-//	z = add(y, b), b [32]   node z needs a guard that 4*n is 32. It fixes n to 8
+//	z = add(y, b), b [32]   node z needs the guard 4*n == 32, which fixes n to 8
 type Symbolic struct {
 	// Graph is a copy of the graph. Types of values ([Value.Type]) are expressions over the symbols of Env. [Value.Meta]
 	// is the type for the sizes in Hints.
@@ -30,14 +30,15 @@ type Symbolic struct {
 	// Hints has a size for each open symbol. Branches were decided for these sizes.
 	Hints sym.Binding
 
-	// IncompleteReason is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes; nil if it did.
+	// IncompleteReason is the reason why [Graph.SymbolicForked] did not infer the graph for all sizes, or nil if it
+	// did.
 	IncompleteReason error
 
 	fixedSymbols      map[string]bool // open symbols that guards fix to one size, the hint
 	symbolicAttrNodes []*Node         // nodes whose attributes depend on symbols
 	insideFork        bool            // inference runs in [sym.Fork], for a class of sizes; mergeClasses adds guards
 
-	unbacked *unbacked // state of [Graph.Unbacked]; nil for a Symbolic of other functions
+	unbacked *unbacked // state of [Graph.Unbacked]; nil if another function made the Symbolic
 }
 
 // Guard is a condition on sizes under which inferred types are valid.
@@ -47,22 +48,22 @@ type Guard struct {
 	Node *Node
 	// Value is the input that needs the condition; nil for a guard of a node.
 	Value *Value
-	// Binds lists the symbols that this guard, together with the earlier guards, newly fixes to a single size: the
-	// hint.
+	// Binds lists the symbols that this guard fixes to one size, the hint, and that the earlier guards alone do not
+	// fix.
 	Binds []string
 	// Refusal is the error of inference for sizes that do not satisfy the guard. It is set only by
 	// [Graph.SymbolicForked].
 	Refusal error
 }
 
-// Symbolic infers a copy of the graph in which sizes are unknown. The open symbols are the symbols in hints, and all
-// other symbols without a given size, whose hints are their assumed sizes ([Graph.Assumed]). A branch of inference that
-// the bounds of symbols do not decide is decided for the hints, and becomes a guard. For all sizes that satisfy the
-// guards, the types are the types that [Graph.Bind] infers. There is one exception: sizes for which a value exceeds
-// [tensor.MaxBytes] are rejected only by Bind.
+// Symbolic infers a copy of the graph in which sizes are unknown. The open symbols are the symbols in `hints`, and all
+// other symbols without a given size. Symbols that are not in hints have their assumed sizes as hints
+// ([Graph.Assumed]). If the bounds of symbols do not decide a branch of inference, the hints decide it, and the branch
+// becomes a guard. For all sizes that satisfy the guards, the types are the types that [Graph.Bind] infers. There is
+// one exception: if a value exceeds [tensor.MaxBytes] at some sizes, only Bind rejects these sizes.
 //
-// If inference rejects a node at the hints, Symbolic returns its error, and also the result with the types and guards
-// of the nodes before it.
+// If inference rejects a node at the hints, Symbolic returns the error, and also the result with the types and guards
+// of the earlier nodes.
 func (g *Graph) Symbolic(hints map[string]int) (*Symbolic, error) {
 	s, err := g.symbolic(hints)
 	if err != nil {
@@ -100,8 +101,8 @@ func (g *Graph) symbolic(hints map[string]int) (*Symbolic, error) {
 }
 
 // symbolSize returns the size of a symbol of g. It is a number if the size was given ([Graph.Bind]) and hints does not
-// have the symbol. Otherwise it is a symbol of Env, whose hint is, in this order of preference, the size in hints, the
-// assumed size in g, or [Bounds].assumedSize.
+// have the symbol. Otherwise it is a symbol of Env. The hint of this symbol is the first of these sizes that exists:
+// the size in hints, the assumed size in g, or [Bounds].assumedSize.
 func (s *Symbolic) symbolSize(g *Graph, name string, hints map[string]int) (sym.Int, error) {
 	bounds := g.Symbols[name]
 	hint, isOpen := hints[name]
@@ -171,7 +172,7 @@ func (s *Symbolic) checkNonNegative(t tensor.Type) error {
 	return nil
 }
 
-// recordGuards adds the new guards of Env to Guards, with the Node and the Value of origin.
+// recordGuards adds the new guards of Env to Guards, with the fields Node and Value of origin.
 func (s *Symbolic) recordGuards(origin Guard) {
 	if s.insideFork {
 		return
@@ -188,8 +189,9 @@ func (s *Symbolic) recordGuards(origin Guard) {
 	s.recordFixedSymbols(s.Guards[first:])
 }
 
-// recordFixedSymbols finds the symbols that new guards fix to their hints. The field Binds of the guard "symbol = hint"
-// then gets the name of the symbol. If several guards fix the symbol together, Binds of the last new guard gets it.
+// recordFixedSymbols finds the symbols that new guards fix to their hints. It adds the name of such a symbol to Binds
+// of the guard "symbol = hint". If several guards together fix the symbol, it adds the name to Binds of the last new
+// guard.
 func (s *Symbolic) recordFixedSymbols(newGuards []Guard) {
 	for _, name := range sorted.Keys(s.Graph.sizes) {
 		size := s.Graph.sizes[name]
@@ -212,8 +214,8 @@ func (s *Symbolic) recordFixedSymbols(newGuards []Guard) {
 // class is a path through the inference of all nodes.)
 const maxPaths = 8
 
-// inferAllPaths infers a node. Branches that do not affect its results leave no guards: [sym.Join] follows both paths
-// of a branch, and compares each result with the result at the hints.
+// inferAllPaths infers a node. [sym.Join] follows both paths of a branch, and compares each result with the result at
+// the hints. Thus branches that do not affect the results leave no guards.
 func (s *Symbolic) inferAllPaths(n *Node) ([]Result, error) {
 	return sym.Join(s.Env, maxPaths, func() ([]Result, error) {
 		call := &Call{In: n.In, Attrs: n.Attrs, Impl: n.Impl, Walk: n.Walk,
@@ -240,15 +242,15 @@ func sameType(a, b tensor.Type) bool {
 	return true
 }
 
-// SymbolicForked is [Graph.Symbolic] for up to 16 classes of sizes at once. A class contains the sizes for which
-// inference takes the same branches: if the bounds of symbols do not decide a branch, inference follows both paths. A
-// size, stride or offset that differs between classes is a [sym.Where]. For example, let n have the hint 4, and let a
-// node infer the size 8 in a branch for n < 8, and otherwise n. The classes are n < 8 and n >= 8, and the size becomes
-// Where(n < 8, 8, n).
+// SymbolicForked infers the graph as [Graph.Symbolic] does, for up to 16 classes of sizes at once. A class contains the
+// sizes for which inference takes the same branches. If the bounds of symbols do not decide a branch, inference follows
+// both paths. A size, stride or offset that differs between classes is a [sym.Where]. For example, let n have the hint
+// 4, and let a node infer the size 8 if n < 8, and otherwise the size n. The classes are n < 8 and n >= 8, and the size
+// becomes Where(n < 8, 8, n).
 //
-// Guards exclude the classes that inference rejects. They also exclude a class in which a value has another rank,
-// dtype, alias or [Value.Dynamic] than in the class of the hints. [Guard.Refusal] has the reason. If there are more
-// than 16 classes, or if control flow depends on sizes, the graph is inferred only for the class of the hints, and
+// Guards exclude the classes that inference rejects. They also exclude a class if a value's rank, dtype, alias or
+// [Value.Dynamic] differs from the class of the hints. [Guard.Refusal] has the reason. If there are more than 16
+// classes, or if control flow depends on sizes, the graph is inferred only for the class of the hints, and
 // [Symbolic.IncompleteReason] has the reason.
 func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	if i := slices.IndexFunc(g.Nodes, (*Node).mustInline); i >= 0 {
@@ -272,7 +274,7 @@ func (g *Graph) SymbolicForked(hints map[string]int) (*Symbolic, error) {
 	return s, nil
 }
 
-// incompleteSymbolic is [Graph.Symbolic] with a reason why the graph is not inferred for all sizes.
+// incompleteSymbolic returns the result of [Graph.Symbolic], with a reason why the graph is not inferred for all sizes.
 func (g *Graph) incompleteSymbolic(hints map[string]int, reason error) (*Symbolic, error) {
 	s, err := g.Symbolic(hints)
 	if s != nil {
@@ -329,7 +331,7 @@ func (s *Symbolic) inferCase() (result classResult, err error) {
 }
 
 // mergeClasses sets the types of the values. The types hold for the first class, which contains the hints, and for the
-// classes that differ from it only in sizes, strides and offsets. Guards exclude all other classes.
+// classes whose values differ from it only in sizes, strides and offsets. Guards exclude all other classes.
 func (s *Symbolic) mergeClasses(cases []sym.Case[classResult]) {
 	first := &cases[0].Value
 	accepted := cases[:1]
@@ -357,7 +359,7 @@ func (s *Symbolic) mergeClasses(cases []sym.Case[classResult]) {
 		i++
 	})
 	for _, guard := range s.Guards {
-		// An error should not happen: classes are disjoint.
+		// Classes are disjoint, so there should be no error.
 		if err := s.Env.Assume(guard.Cond); err != nil {
 			s.IncompleteReason = fmt.Errorf("guards of classes contradict each other: %w", err)
 		}
@@ -408,7 +410,7 @@ func (s *Symbolic) Holds(sizes map[string]int) bool {
 	})
 }
 
-// Binding returns sizes of the graph's symbols by their names in Env.
+// Binding returns sizes of the graph's symbols, keyed by the names of the symbols in Env.
 func (s *Symbolic) Binding(sizes map[string]int) sym.Binding {
 	binding := make(sym.Binding, len(sizes))
 	for name, size := range sizes {
@@ -417,7 +419,7 @@ func (s *Symbolic) Binding(sizes map[string]int) sym.Binding {
 	return binding
 }
 
-// Name returns the name in Env of a symbol of the graph. It is the symbol's own name if that is an identifier,
+// Name returns the name in Env of a symbol of the graph. It is the name in the graph if this is an identifier,
 // otherwise a similar identifier.
 func (s *Symbolic) Name(symbol string) string {
 	if isLegalSymbol(symbol) {

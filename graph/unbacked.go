@@ -11,9 +11,9 @@ import (
 // Unbacked infers a copy of an inferred graph whose shapes depend on data. Sizes that depend on data are symbols u0,
 // u1, ... of the Env, in the order of the nodes (PyTorch calls them unbacked symbols). For example, the result of
 // nonzero for a matrix has the shape [u0, 2], and a transposition of the result has the shape [2, u0]. Symbols of g are
-// not symbols of the Env; they keep their sizes in g. There are no guards. If inference of a node branches on an
+// not symbols of the Env: they keep their sizes in g. The result has no guards. If inference of a node branches on an
 // unbacked size, the sizes and strides of its results can be a [sym.Where]. For example, let x have the shape [u0, 1]
-// and the strides (1, u0). A comparison of x with a number has the strides (1, Where(u0 <= 1, 1, u0)). Sizes that the
+// and the strides (1, u0). A comparison of x with a number has the strides (1, Where(u0 <= 1, 1, u0)). Sizes that a
 // node rejects do not affect the types of its results.
 //
 // A result remains [Value.Dynamic] if symbols cannot describe it, because the node branches too often, the rank depends
@@ -22,7 +22,7 @@ import (
 // that depend on a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
 	u := new(unbacked)
-	// insideFork: inference adds no guards, because u.infer runs it in sym.Fork.
+	// With insideFork, inference adds no guards, because u.infer runs it in sym.Fork.
 	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), insideFork: true, unbacked: u}
 	copied := u.symbolic.Graph
 	copied.symbolicState = u.symbolic
@@ -44,7 +44,7 @@ type unbacked struct {
 // infer infers a node for all classes of sizes, and merges the results of the classes. For all sizes of a class,
 // inference takes the same branches. If there are more than maxPaths classes, the results remain dynamic.
 func (u *unbacked) infer(n *Node) {
-	usedSymbols := u.usedSymbols // the maximum of the cases, which may have different numbers of new symbols
+	usedSymbols := u.usedSymbols // the maximum over the cases, which may have different numbers of new symbols
 	cases, err := sym.Fork(u.symbolic.Env, maxPaths, func() (classResult, error) {
 		result, err := u.inferCase(n)
 		if result.err == nil {
@@ -89,13 +89,13 @@ func (u *unbacked) merge(n *Node, cases []sym.Case[classResult]) bool {
 			return false
 		}
 		v.Alias = alias
-		// distinct has the first case, and the cases whose type is not equal to its type. Types with the same
-		// expressions (SameForm) are equal; sameType also finds types that are equal for the sizes of the case.
+		// distinct has the first case, and the cases whose type differs from its type. Types with the same expressions
+		// (SameForm) are equal. sameType also finds types that are equal for the sizes of the case.
 		distinct := sym.Differing(cases, func(first, other classResult) bool {
 			firstType, otherType := first.values[i].valueType, other.values[i].valueType
 			return firstType.SameForm(otherType) || sameType(firstType, otherType)
 		})
-		// mergedType uses the type of the last case for all sizes of the cases that are not in the list.
+		// mergedType uses the type of the last case for all sizes of cases that `distinct` omits.
 		ordered := append(distinct[1:], distinct[0])
 		metaAtHints := cases[0].Value.values[i].meta // the first case has the hints, unless the node rejects them
 		v.Type, v.Meta, v.Dynamic = mergedType(ordered, i), metaAtHints, false
@@ -122,7 +122,8 @@ func mergedAlias(cases []sym.Case[classResult], i int) (alias *Value, ok bool) {
 	return alias, true
 }
 
-// setDynamicResults makes a node's results Dynamic. The outline of a result has its dtype and, if known, its sizes.
+// setDynamicResults makes a node's results Dynamic. The outline of a result has the dtype and the known sizes of the
+// result.
 func (u *unbacked) setDynamicResults(n *Node) {
 	for _, v := range n.Out {
 		v.Type, v.Meta, v.Alias, v.Dynamic = tensor.Type{}, tensor.Meta{}, nil, true

@@ -16,19 +16,19 @@ type Props uint8
 const (
 	// Sorted means that every node follows the nodes whose outputs it uses.
 	Sorted Props = 1 << iota
-	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are also as inferred if no other
-	// layout may be chosen: see [Node.LayoutIsFree].
+	// Typed means that shapes, dtypes and aliases are as the ops infer them. Strides are as inferred, too, if passes
+	// may not choose another layout: see [Node.LayoutIsFree].
 	Typed
-	// LaidOut means that pins are met. Every node whose op has implementations has a chosen implementation, which
-	// supports the layouts of the node's operands and outputs. Once this property is established, the only nodes that
-	// passes may add or remove are copies of constants.
+	// LaidOut means that pins are met. Every node whose op has implementations has a chosen implementation, which supports
+	// the layouts of the node's operands and outputs. If a graph has this property, passes may add and remove copies of
+	// constants, but no other nodes.
 	LaidOut
 )
 
 // Verify returns an [Errors] if the graph's structure is broken, or if a property of props does not hold. A graph that
-// was loaded or built is Sorted and Typed. Verify checks, in this order, the inputs and constants, each node with its
-// operands and results, the outputs, and the memory of concatenations. For example, Verify(g, Sorted|Typed) fails if a
-// pass inserted a node after one of its users, or changed operands without inferring the node again.
+// was loaded or built is Sorted and Typed. Verify checks first the inputs and constants, then each node with its
+// operands and results, then the outputs, and last the memory of concatenations. For example, Verify(g, Sorted|Typed)
+// fails if a pass inserted a node after one of its users, or changed operands without inferring the node again.
 func Verify(g *Graph, props Props) error {
 	if g == nil {
 		return Errors{{Err: errNoGraph}}
@@ -64,7 +64,7 @@ type verifier struct {
 	nodeNames     map[string]bool
 }
 
-// fail adds an error, which names node n unless n is nil. At most maxErrors errors are kept.
+// fail adds an error, which names node n if n is not nil. At most maxErrors errors are kept.
 func (v *verifier) fail(n *Node, format string, args ...any) {
 	if len(v.errs) == maxErrors {
 		return
@@ -172,7 +172,7 @@ func (v *verifier) checkNode(n *Node, props Props) {
 	}
 }
 
-// checkOperands checks that the operands are values before the node, and that the op takes their number.
+// checkOperands checks that the operands are values before the node, and that the op takes this number of operands.
 func (v *verifier) checkOperands(n *Node) {
 	for i, arg := range n.In {
 		switch {
@@ -188,7 +188,7 @@ func (v *verifier) checkOperands(n *Node) {
 	}
 }
 
-// checkAlias checks that a view aliases an operand of its node and is within the storage of its root value.
+// checkAlias checks that a view shares the storage of an operand of its node, and is within the storage of its root.
 func (v *Value) checkAlias() error {
 	if v.Alias == nil {
 		return nil
@@ -255,7 +255,7 @@ func (n *Node) checkResult(value *Value, inferred Result) error {
 	return nil
 }
 
-// aliasText describes the value that a view shares its storage with, for messages.
+// aliasText describes, for messages, the value whose storage a view shares.
 func aliasText(alias *Value) string {
 	if alias == nil {
 		return ""
@@ -273,8 +273,8 @@ func (n *Node) LayoutIsFree(walk Walk) bool {
 	return n.Op.Kind == FollowsOperands || n.Op.Identity || n.Pin.SetsLayout() || !walk.HasInferredLayouts()
 }
 
-// checkLaidOut checks the implementation and the pin of a node. If layoutChanged is not nil, only the operands for
-// which it returns true are checked.
+// checkLaidOut checks the implementation and the pin of a node. If layoutChanged is not nil, checkLaidOut checks only
+// the operands for which layoutChanged returns true.
 func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, value := range n.Out {
@@ -289,7 +289,7 @@ func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 		return errs
 	}
 	isChosen := func(impl Impl) bool { return n.Impl != nil && impl.Name == n.Impl.Name }
-	if !n.Impl.OnDevice() && !slices.ContainsFunc(n.Op.Impls, isChosen) { // those on devices are not in Op.Impls
+	if !n.Impl.OnDevice() && !slices.ContainsFunc(n.Op.Impls, isChosen) { // Op.Impls omits implementations on devices
 		fail("no implementation is chosen")
 		return errs
 	}
@@ -308,9 +308,9 @@ func (n *Node) checkLaidOut(layoutChanged func(v *Value) bool) (errs []error) {
 }
 
 // checkOperandLayouts returns an error for each operand whose layout or packed form the node's implementation cannot
-// read. For layoutChanged see checkLaidOut.
+// read. layoutChanged is the argument of checkLaidOut.
 func (n *Node) checkOperandLayouts(call *Call, layoutChanged func(v *Value) bool) (errs []error) {
-	read := n.Impl.definedRead // Impl.Read without Call.Footprint, which is slow to compute and not needed here
+	read := n.Impl.definedRead // Impl.Read would also compute Call.Footprint, which is slow and not needed here
 	if read == nil {
 		read = n.Impl.Read
 	}
@@ -384,8 +384,8 @@ func (n *Node) CheckProps() error {
 	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(nil)...)...)
 }
 
-// RecheckProps is [Node.CheckProps] after the layouts of some operands have changed, for a node that satisfied
-// CheckProps before. Operands for which layoutChanged returns false are not checked again.
+// RecheckProps checks a node as [Node.CheckProps] does, after the layouts of some operands have changed. The node must
+// have satisfied CheckProps before. Operands for which layoutChanged returns false are not checked again.
 func (n *Node) RecheckProps(layoutChanged func(v *Value) bool) error {
 	if n == nil || n.Op == nil || n.Op.Infer == nil {
 		return errors.New("there is no node with an op")
@@ -393,7 +393,7 @@ func (n *Node) RecheckProps(layoutChanged func(v *Value) bool) error {
 	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(layoutChanged)...)...)
 }
 
-// Each returns the properties of p, each as a set of one property.
+// Each returns the properties of p, as sets of one property.
 func (p Props) Each() []Props {
 	var list []Props
 	for prop := Props(1); prop != 0; prop <<= 1 { // 0 after the last bit

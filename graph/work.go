@@ -10,17 +10,17 @@ import (
 )
 
 // This file has the defaults of [Impl.Work] and [Impl.Read], which count bytes and operations. A walk is an order of
-// the loops of a call, and the layouts of its results. For example, a simple op without Pricing, Flops and
-// FlopsPerElement that maps 1,000 elements of float32 to 1,000 others is one step of 8,000 bytes and 1,000 units of the
-// inner kernel GoSimple. An inner kernel is a kind of operation, whose unit has a price in cost profiles. AddUnits adds
-// units that overlap with memory accesses, AddUnoverlapped other units.
+// the loops of a call, and the layouts of its results. An inner kernel is a kind of operation; its unit has a price in
+// cost profiles. For example, consider an op with one float32 operand of 1,000 elements and a float32 result, and
+// without Pricing, Flops and FlopsPerElement. Its work is one step, 8,000 bytes, and 1,000 units of the inner kernel
+// GoSimple. AddUnits adds units that overlap with memory accesses. AddUnoverlapped adds other units.
 
-// Pricing computes the work of implementations whose field Work or Read is nil. For a call that it does not price, a
-// method returns false, and [Op.CountedWork] or [ReadWork] is used instead.
+// Pricing computes the work of implementations whose field Work or Read is nil. A method returns false for a call that
+// it does not price. In this case, [Op.CountedWork] or [ReadWork] is used.
 type Pricing interface {
-	// Work returns what [Impl.Work] would return: the work of the call with the walk.
+	// Work replaces [Impl.Work]: it returns the work of the call with the walk.
 	Work(call *Call, walk Walk) (work Work, ok bool)
-	// Read returns what [Impl.Read] would return: the additional work for operand i in layout meta.
+	// Read replaces [Impl.Read]: it returns the additional work for operand i in layout meta.
 	Read(call *Call, walk Walk, i int, meta tensor.Meta) (work Work, ok bool)
 }
 
@@ -94,7 +94,7 @@ func (c *Call) AddStreamed(work *Work) {
 // smallConstBytes is the maximum size of a constant that is assumed to be in a cache, such as a bias or a scale.
 const smallConstBytes = 16 << 10
 
-// Elements returns the number of elements of the first result or, if that has more, of the first operand.
+// Elements returns the maximum of two numbers: the elements of the first result, and the elements of the first operand.
 func (c *Call) Elements() float64 {
 	if len(c.Out) == 0 {
 		return 0
@@ -118,8 +118,8 @@ func (op *Op) operationsPerElement() ElementFlops {
 	return ElementFlops{Simple: 1}
 }
 
-// functionGrain distinguishes pointwise ops that compute functions such as exp from cheaper ones. A function takes some
-// nanoseconds for each element, so that such an op needs few elements in a chunk: its [Pointwise.Grain] is at most
+// functionGrain distinguishes pointwise ops that compute functions such as exp from cheaper ops. A function takes some
+// nanoseconds per element, so a chunk of such an op needs only few elements: its [Pointwise.Grain] is at most
 // functionGrain.
 const functionGrain = machine.MoveGrain / 4
 
@@ -136,9 +136,10 @@ func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
 	}
 }
 
-// runCount returns the number of runs of a loop that writes a result of layout meta. A run extends over as many of the
-// fastest dimensions of the result as possible. Each operand is broadcast along all dimensions of a run, or along none
-// of them. A row-major sum of [8, 5, 5] and [8, 1, 1], for example, has 8 runs of 25 elements.
+// runCount returns the number of runs of a loop that writes a result of layout meta. A run extends over the fastest
+// dimensions of the result. Each operand must be broadcast along all dimensions of a run, or along none of them. Under
+// this condition, a run is as long as possible. A row-major sum of [8, 5, 5] and [8, 1, 1], for example, has 8 runs of
+// 25 elements.
 func (c *Call) runCount(meta tensor.Meta) float64 {
 	dims := make([]int, 0, meta.Rank())
 	for d, size := range meta.Shape {
@@ -172,7 +173,7 @@ func (c *Call) broadcastAlike(a, b, rank int) bool {
 }
 
 // isBroadcast reports whether an operand is broadcast along dimension d of the result. shape is the shape of the
-// operand, and rank the rank of the result.
+// operand, and rank is the rank of the result.
 func isBroadcast(shape []int, d, rank int) bool {
 	d -= rank - len(shape) // shapes are aligned at their last dimensions
 	return d < 0 || d < len(shape) && shape[d] == 1
@@ -186,15 +187,16 @@ func addRunStarts(work *Work, runs, bytes float64) {
 	work.AddUnoverlapped(LoopRun, runs)
 }
 
-// wholeLinesPriceRatio is the price of starting a run of whole cache lines, relative to any other run. It is less than
-// 1 because such a run needs no partial vector.
+// wholeLinesPriceRatio is the price of starting a run of whole cache lines, relative to the price of starting any other
+// run. It is less than 1 because such a run needs no partial vector.
 const wholeLinesPriceRatio = .15
 
 // ReadWork returns the additional work of reading an operand of layout meta in loops that write a result of the given
-// layout. It is added to the work of reading each byte once in the order of the loops. If the fastest dimensions of
-// operand and result differ, the operand is transposed block by block. If its elements are not contiguous, it is read
-// with strides. If its contiguous runs are shorter than the runs of the result, as in a slice of each row, each run
-// begins without prefetched lines. If there are no elements, the work is zero. For example, with a row-major result:
+// layout. The caller adds it to the work of reading each byte once in the order of the loops. If the fastest dimensions
+// of operand and result differ, the operand is transposed block by block. If its elements are not contiguous, it is
+// read with strides. If the operand's contiguous runs are shorter than the runs of the result, as in a slice of each
+// row, each run begins without prefetched lines. If there are no elements, the work is zero. For example, with a
+// row-major result:
 //
 //	a transposed operand, strides [1, 100]                       Tiled
 //	every second column of a matrix, strides [200, 2]            Strided
@@ -204,10 +206,10 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 	if result.Extent() == 0 { // there are no elements; Extent panics if strides are missing
 		return work
 	}
-	// The bytes that are read: repeated elements count once, and gaps between elements do not count.
+	// bytes counts the bytes that are read: repeated elements once, and gaps between elements not at all.
 	bytes := float64(min(meta.Bytes(), extent*meta.DType.Size()))
 	fastest := Fastest(meta)
-	// -bytes cancels the read in the order of the loops, which is counted elsewhere.
+	// -bytes cancels the read in the order of the loops, which the caller counts.
 	switch {
 	case meta.Rank() == result.Rank() && fastest != Fastest(result):
 		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes // a transpose reads and writes each byte
@@ -240,8 +242,8 @@ func runsOf(meta, result tensor.Meta) float64 {
 	if total != result.Numel() {
 		return 0
 	}
-	// length is the length of the runs along the dimensions found so far. The next dimension of a run has stride length
-	// in both layouts. If there is none, the runs end.
+	// length is the length of the runs along the dimensions found so far. The next dimension of a run must have the
+	// stride `length` in both layouts. If there is no such dimension, the runs end.
 	for length < total {
 		next := -1
 		for dim, size := range meta.Shape {
@@ -300,14 +302,14 @@ const (
 	MultipassTail    = "multipass.tail"
 	MultipassBegin   = "multipass.begin"
 
-	Flop       = "flop"        // an arithmetic operation of an op that states only their number (Flops)
+	Flop       = "flop"        // an arithmetic operation of an op that states the number of operations (Flops)
 	GoSimple   = "go.simple"   // an operation in Go code of an op
 	GoFunction = "go.function" // a function, such as exp, in Go code of an op
 	GoLoop     = "go.loop"     // an instruction of an interpreted loop
 )
 
-// Rate is an inner kernel that has a price in cost profiles. Each family of ops lists its rates. The price of a unit is
-// computed from the measured times of Calls, less the time of all other work of the calls.
+// Rate is an inner kernel that has a price in cost profiles. Each family of ops lists its rates. The price of a unit
+// follows from the measured times of Calls, after the time of all other work of these calls is subtracted.
 type Rate struct {
 	Name  string // the name of the kernel in Work and in profiles: "gemm.f32"
 	Unit  string // the unit that is priced: "a multiplication and an addition"
@@ -319,9 +321,9 @@ type RateCall struct {
 	Op    string
 	Attrs Attrs
 	In    []tensor.Meta // layouts of the operands; dtype Invalid for an absent operand
-	// Constant lists the operands that are constants. They are packed.
+	// Constant lists the indices of the operands that are constants, which are packed.
 	Constant []int
-	Impl     string // the implementation; empty: the cheapest
+	Impl     string // the name of the implementation; empty means the cheapest
 	// Make, if set, adds several nodes to g in place of one node of Op. The planner treats these nodes like the nodes of a
 	// network, so that they share a loop if possible.
 	Make func(g *Graph, in []any) []*Value

@@ -21,8 +21,9 @@ import (
 //
 // readDeclaration reads the members of the object, and readInput and readConstant add the value to the draft.
 //
-// A mistake in a declaration is added to l.errs, and the reading continues. A stand-in then replaces the value, and for
-// ParseSome the mistake is moved to l.skipped (addStandIn). An error that a read function returns ends the reading.
+// A mistake in a declaration is added to l.errs, and the reading continues. In this case a stand-in replaces the value,
+// and for ParseSome the mistake is moved to l.skipped (see addStandIn). An error that a read function returns ends the
+// reading.
 
 // readInput reads the declaration of an input and adds the input to the graph. offset is the declaration's offset in
 // the file.
@@ -82,9 +83,10 @@ func (l *loader) readConstant(offset int) error {
 	return nil
 }
 
-// addStandIn declares a stand-in with the name of a rejected input or constant, so that its readers are not rejected
-// for an unknown name. For ParseSome, it also moves the mistakes of the value, l.errs[firstErrIndex:], to l.skipped,
-// unless syntaxErr ends the reading. It does nothing if the name is empty, or if another value has the name.
+// addStandIn declares a stand-in with the name of a rejected input or constant. Thus nodes that read the value are not
+// rejected for an unknown name. For ParseSome, addStandIn also moves the mistakes of the value, l.errs[firstErrIndex:],
+// to l.skipped, unless syntaxErr ends the reading. It does nothing if the name is empty, or if another value has the
+// name.
 func (l *loader) addStandIn(name string, kind declKind, firstErrIndex int, syntaxErr error) {
 	var v *graph.Value
 	if kind == constantDecl {
@@ -99,8 +101,7 @@ func (l *loader) addStandIn(name string, kind declKind, firstErrIndex int, synta
 	l.skipped, l.errs = append(l.skipped, l.errs[firstErrIndex:]...), l.errs[:firstErrIndex]
 }
 
-// valueDecl is the declaration of an input or a constant, as its JSON keys state it. file and key say which array of
-// which file has the data of a constant.
+// valueDecl is the declaration of an input or a constant in JSON. The data of a constant are the array `key` of `file`.
 type valueDecl struct {
 	name, dtype, file, key          string
 	hasDType, hasShape              bool
@@ -109,7 +110,7 @@ type valueDecl struct {
 	offset, dtypeOffset, dataOffset int        // offsets of the declaration, the dtype and the data in the file
 }
 
-// declKind says what a valueDecl declares; it is the noun for messages.
+// declKind is the kind of value that a valueDecl declares, as a noun for messages.
 type declKind string
 
 const (
@@ -117,8 +118,8 @@ const (
 	constantDecl declKind = "constant"
 )
 
-// readDeclaration reads the object of an input or a constant. ok is false after a mistake, which is in l.errs, or a
-// syntax error, which is err.
+// readDeclaration reads the object of an input or a constant. ok is false after a mistake, which is added to l.errs, or
+// after a syntax error, which is returned as err.
 func (l *loader) readDeclaration(offset int, kind declKind) (decl *valueDecl, ok bool, err error) {
 	decl = &valueDecl{offset: offset}
 	firstErrIndex := len(l.errs)
@@ -238,9 +239,9 @@ func (l *loader) readDim(decl *valueDecl, key string, offset int, kind declKind)
 	return dim, err
 }
 
-// prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes, which are
-// l.errs[firstErrIndex:]. readDeclaration calls it for the mistakes in the object. The callers of readDeclaration call
-// it for later mistakes, which exist only if the object has none.
+// prefixErrors puts the kind and the name of an input or a constant before the texts of its mistakes,
+// l.errs[firstErrIndex:]. readDeclaration calls prefixErrors for mistakes in the object. If there are none, the callers
+// of readDeclaration call it for later mistakes.
 func (l *loader) prefixErrors(firstErrIndex int, kind declKind, name string) {
 	for _, e := range l.errs[firstErrIndex:] {
 		e.Err = fmt.Errorf("%s %q: %w", kind, name, e.Err)
@@ -257,7 +258,7 @@ type expression struct {
 }
 
 // checkExpressions checks expressions after all symbols are known. In imported models, the name of a symbol may look
-// like an expression. If the file declares a symbol "a + b", the size "a + b" is this symbol instead of a sum.
+// like an expression. If the file declares a symbol "a + b", the size "a + b" is this symbol, not a sum.
 func (l *loader) checkExpressions() {
 	for _, e := range l.expressions {
 		dim := graph.ParseDim(e.text)
@@ -303,8 +304,8 @@ func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int
 }
 
 // withLayout returns t with the layout of meta. t need not be row-major, and may be a part of a storage that several
-// tensors of a file share. If the elements of t are at the distances from its first element that meta states, the
-// result is a view of the storage from that element on. Otherwise it is a copy.
+// tensors of a file share. If the elements of t already have the strides of meta, the result is a view of the storage.
+// Otherwise it is a copy.
 func withLayout(t *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
 	if meta.Offset == 0 && meta.SameAddresses(t.Meta) {
 		first := min(t.Offset*meta.DType.Size(), t.Storage().Len()) // byte offset of the first element
@@ -356,7 +357,7 @@ func (l *loader) readDataFile(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor
 	return t.View(t.Meta.WithDType(tensor.BFloat16))
 }
 
-// withFileName replaces the path in an error by the file's name in the graph file.
+// withFileName replaces the path in an error by the name that the graph file gives the data file.
 func withFileName(err error, path, file string) error {
 	if err == nil {
 		return nil
@@ -367,7 +368,7 @@ func withFileName(err error, path, file string) error {
 	return err
 }
 
-// rewordedError replaces the text of err, and unwraps to err.
+// rewordedError has another text than err. It unwraps to err.
 type rewordedError struct {
 	text string
 	err  error

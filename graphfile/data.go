@@ -14,8 +14,9 @@ import (
 )
 
 // parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
-// is a pair of numbers; if all elements are real, each may be one number. Infinities and NaN are written as strings:
-// "NaN", "Infinity", "-Infinity". If parseData fails, mistakeOffset is its place in the file. For example:
+// is a pair of numbers. If all elements are real, each may be one number. Infinities and NaN are written as strings:
+// "NaN", "Infinity", "-Infinity". If parseData fails, mistakeOffset is the offset of the mistake in the file. For
+// example:
 //
 //	[[1, 2], [3, "NaN"]] or [1, 2, 3, "NaN"]    float32 of shape [2, 2]
 //	[[1, 0.5], [0, -1]]                         complex64 of shape [2]: 1+0.5i and -1i
@@ -39,13 +40,13 @@ func parseData(raw []byte, base int, meta tensor.Meta) (t *tensor.Tensor, mistak
 }
 
 // dataReader reads the numbers of a constant into a row-major tensor. Numbers are parsed directly in the constant's
-// dtype, so that the shortest text that identifies an element gives this element exactly.
+// dtype. Therefore the shortest text that identifies an element gives this element exactly.
 type dataReader struct {
 	scan      *scanner
 	base      int // offset of the data in the file
 	meta      tensor.Meta
 	floats    []float64 // elements of a floating-point dtype, or both parts of each complex element
-	ints      []int64   // elements of other dtypes; a uint64 has the int64 with the same bits
+	ints      []int64   // elements of other dtypes; a uint64 is stored as the int64 with the same bits
 	isMixed   bool      // a list has both lists and numbers as members
 	isNested  bool      // the outermost list holds lists
 	outerLen  int       // number of members of the outermost list
@@ -53,7 +54,7 @@ type dataReader struct {
 }
 
 // readList reads a number, or a list of lists or numbers, at the given nesting depth. memberCount is the number of
-// members of a list, and -1 for a number.
+// members of the list, or -1 for a number.
 func (r *dataReader) readList(depth int) (memberCount int, err error) {
 	offset := r.scan.offset()
 	if r.scan.dec.PeekKind() != '[' {
@@ -88,7 +89,7 @@ func (r *dataReader) readNumber(offset int) error {
 		return err
 	}
 	switch {
-	case len(r.floats)+len(r.ints) > 2*r.meta.Numel(): // 2: a complex element may have two numbers
+	case len(r.floats)+len(r.ints) > 2*r.meta.Numel(): // a complex element may have two numbers
 		return nil // dataReader.tensor reports the surplus numbers
 	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
 		x, err := r.float(token)
@@ -157,7 +158,7 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 	}
 	i, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		// A number with a point or an exponent, or too large: it must be an integer below 2^63.
+		// text has a point or an exponent, or is out of range. Its value must be an integer below 2^63.
 		x, err := strconv.ParseFloat(text, 64)
 		if i = int64(x); err != nil || float64(i) != x || x >= 1<<63 {
 			return 0, outOfRange
@@ -175,8 +176,8 @@ func (r *dataReader) integer(token jsontext.Token) (int64, error) {
 	return i, nil
 }
 
-// integerRange returns the range of an integer dtype. For uint64 it ends at MaxInt64, because larger numbers of this
-// dtype are not parsed as int64.
+// integerRange returns the range of an integer dtype. For uint64 the range ends at MaxInt64, because larger numbers of
+// this dtype are not parsed as int64.
 func integerRange(dtype tensor.DType) (least, greatest int64) {
 	bits := 8 * dtype.Size()
 	switch {
@@ -188,7 +189,7 @@ func integerRange(dtype tensor.DType) (least, greatest int64) {
 	return 0, int64(1)<<bits - 1
 }
 
-// notNumberError returns the error of a token in the place of a number.
+// notNumberError returns the error for a token that is not a number.
 func notNumberError(token jsontext.Token) error {
 	if token.Kind() == '"' {
 		return fmt.Errorf("data: want numbers, got %q", token.String())
@@ -197,7 +198,7 @@ func notNumberError(token jsontext.Token) error {
 }
 
 // tensor checks the number of elements and the nesting of lists, and converts the elements to a tensor. The lists must
-// be nested as the shape states, or be a single list.
+// be nested according to the shape, or there must be a single list.
 func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	meta := tensor.New(r.meta.DType, r.meta.Shape...)
 	elementCount, numberCount := meta.Numel(), len(r.floats)+len(r.ints)
@@ -224,12 +225,13 @@ func (r *dataReader) tensor() (*tensor.Tensor, error) {
 	case r.floats != nil:
 		srcDType, src = tensor.Float64, unsafe.Pointer(unsafe.SliceData(r.floats))
 	}
-	convert := tensor.Converter(meta.DType, srcDType) // of addresses, strides in bytes and a number of elements
+	convert := tensor.Converter(meta.DType, srcDType) // of addresses, strides in bytes, a number of elements
 	convert(t.Pointer(), src, meta.DType.Size(), srcDType.Size(), elementCount)
 	return t, nil
 }
 
-// countText formats a number of elements. Above limit it is not exact, because readNumber drops surplus numbers.
+// countText formats a number of elements. Above `limit` the number is not exact, because readNumber drops surplus
+// numbers.
 func countText(n, limit int) string {
 	if n > limit {
 		return "more than " + strconv.Itoa(limit)

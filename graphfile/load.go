@@ -1,9 +1,9 @@
 // Package graphfile reads and writes graph files: JSON, version 1.
 //
 // [Load] reads a file, binds the symbols of the graph and infers it, so that the graph is ready to plan. [Read] does
-// the same for a reader. [Parse] reads without binding and inference, for which there is [graph.Graph.Bind].
-// [ParseSome] returns a graph even for a file with mistakes. [Save] and [SaveFile] write a graph so that reading it
-// gives the same graph. [Schema] describes the format as a JSON Schema, for editors.
+// the same for a reader. [Parse] only reads: [graph.Graph.Bind] then binds and infers the graph. [ParseSome] returns a
+// graph even for a file with mistakes. [Save] and [SaveFile] write a graph. Reading the file gives the same graph.
+// [Schema] describes the format as a JSON Schema, for editors.
 //
 // The graph knows the positions of its nodes and values in the file ([graph.Places]). Errors of later steps therefore
 // also begin with FILE:LINE:COL.
@@ -33,12 +33,13 @@ type Options struct {
 	Context context.Context
 	// Name is the name of the file in errors.
 	Name string
-	// Dir is the folder of the constants' files; files outside it are rejected. If Dir is empty and Open is nil,
+	// Dir is the folder of the constants' files. Files outside Dir are rejected. If Dir is empty and Open is nil,
 	// constants cannot have files.
 	Dir string
-	// FS is the file system of Dir; nil is the operating system's. In an [fs.FS], "." is the root.
+	// FS is the file system of Dir. Nil means the file system of the operating system. In an [fs.FS], "." is the root.
 	FS fs.FS
-	// Open finds the data of constants. Nil reads .npy, .npz and .safetensors files in Dir.
+	// Open finds the data of constants. If Open is nil, the data are read from .npy, .npz and .safetensors files in
+	// Dir.
 	Open OpenConst
 }
 
@@ -48,7 +49,7 @@ type Options struct {
 // If the file has mistakes, Load returns a [graph.Errors] that lists them with line, column and node. The list omits
 // nodes that are rejected only because they depend on a rejected node.
 func Load(path string, lookup graph.Lookup) (*graph.Graph, error) {
-	f, _, err := files.Open(path) // without its fs.FileInfo
+	f, _, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func Load(path string, lookup graph.Lookup) (*graph.Graph, error) {
 	return Read(f, lookup, Options{Name: path, Dir: filepath.Dir(path)})
 }
 
-// Read is [Load] from a reader.
+// Read reads a graph as [Load] does, from a reader.
 func Read(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	g, err := Parse(r, lookup, o)
 	if err != nil {
@@ -71,18 +72,18 @@ func Read(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// Parse is [Read] without inference: it checks structure, names and ops, and sorts the nodes. [graph.Graph.Bind]
-// completes the graph. Wrong attributes and a wrong number of operands are recorded with their nodes, and inference
-// returns these errors, so that [graph.Graph.InferAll] can continue after them.
+// Parse reads a graph as [Read] does, without inference. It checks structure, names and ops, and sorts the nodes.
+// [graph.Graph.Bind] completes the graph. If a node has wrong attributes or a wrong number of operands, Parse records
+// the error with the node, and inference returns it. Thus [graph.Graph.InferAll] can continue after such errors.
 func Parse(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, error) {
 	g, _, err := parse(r, lookup, o, nil)
 	return g, err
 }
 
-// ParseSome is [Parse] that continues past more mistakes. The returned Errors are the mistakes in outputs and in
-// declarations of inputs and constants. Mistakes in a node are recorded with the node, and inference returns them. Such
-// mistakes are unknown keys, unknown operands, unreadable attributes, and operands that are rejected inputs or
-// constants.
+// ParseSome reads a graph as [Parse] does, but continues past more mistakes. The returned Errors are the mistakes in
+// outputs and in declarations of inputs and constants. ParseSome records mistakes in a node with the node, and
+// inference returns them. Mistakes in a node are unknown keys, unknown operands, unreadable attributes, and operands
+// that are rejected inputs or constants.
 func ParseSome(r io.Reader, lookup graph.Lookup, o Options) (*graph.Graph, graph.Errors, error) {
 	return parse(r, lookup, o, map[*graph.Value]bool{})
 }
@@ -119,7 +120,7 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 	return l.graph, append(l.skipped, l.draft.RemoveUnavailable(l.unavailable)...), nil
 }
 
-// maxErrors is the maximum number of mistakes that are collected from one file.
+// maxErrors is the maximum number of mistakes that are reported for one file.
 const maxErrors = 100
 
 // asErrors returns an error of binding as a list of mistakes.
@@ -135,14 +136,15 @@ func asErrors(err error) graph.Errors {
 	return graph.Errors{{Err: err}}
 }
 
-// rootErrors is [graph.Graph.RootErrors], up to maxErrors.
+// rootErrors returns at most maxErrors errors of [graph.Graph.RootErrors].
 func rootErrors(g *graph.Graph, rejected map[*graph.Node]*graph.Error) graph.Errors {
 	list := g.RootErrors(rejected)
 	return list[:min(len(list), maxErrors)]
 }
 
-// readAll is io.ReadAll with a buffer of the right size if the size is known. A growing buffer would copy a large file
-// several times; a graph of a million nodes has a hundred megabytes.
+// readAll reads all data as io.ReadAll does. If the size is known, it allocates a buffer of this size, because a
+// growing buffer would copy a large file several times. (The file of a graph with a million nodes has a hundred
+// megabytes.)
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	size := 0
 	switch source := r.(type) {

@@ -17,16 +17,16 @@ import (
 )
 
 // loader reads one graph: a whole file, or a graph that is an attribute in a file. It works in four stages:
-//   - readTopLevel reads the sections, in the order of the file. Inputs and constants are complete then. Nodes and
-//     outputs are only declared, because they may read values that the file declares later.
+//   - readTopLevel reads the sections, in the order of the file. It completes inputs and constants. It only declares
+//     nodes and outputs, because they may read values that the file declares later.
 //   - checkExpressions checks sizes such as "n//2 + 1", when all symbols are known.
 //   - resolve finds the values that nodes and outputs read.
 //   - The draft sorts the nodes.
 //
 // Mistakes in the graph are recorded in errs, and the reading continues. Methods return only syntax errors. A syntax
-// error ends the reading: syntaxError is called instead of the later stages.
+// error ends the reading, and syntaxError replaces the later stages.
 type loader struct {
-	ctx        context.Context // may be nil; set by the callers of newLoader, as openConst is
+	ctx        context.Context // may be nil; the callers of newLoader set ctx and openConst
 	lookup     graph.Lookup
 	openConst  OpenConst // opens files of constants; may be nil
 	data       []byte
@@ -43,10 +43,10 @@ type loader struct {
 	source *source      // converts offsets to lines and columns
 
 	// These fields are for ParseSome, which continues past mistakes. skipsMistakes reports whether unavailable is set.
-	unavailable map[*graph.Value]bool // rejected inputs and constants; nil for other functions
+	unavailable map[*graph.Value]bool // rejected inputs and constants; nil if the caller is not ParseSome
 	skipped     graph.Errors          // mistakes of unavailable values and of outputs
 
-	// What readTopLevel reads for the later stages.
+	// readTopLevel reads these fields for the later stages.
 	declaredSymbols map[string]bool // the keys of "symbols"
 	expressions     []expression    // checked after all symbols are known
 	rawNodes        []rawNode
@@ -54,7 +54,7 @@ type loader struct {
 	outputs         []rawOutput
 	outputsOffset   int // offset of the key "outputs"
 
-	operandBuffer []graph.Arg                // the operands of the node that is being read
+	operandBuffer []graph.Arg                // the operands of the current node
 	unusedArgs    []graph.Arg                // the unused part of a block of operands: see argBlock
 	attrsCache    map[attrsKey]*decodedAttrs // cache of decoded attributes
 }
@@ -62,7 +62,7 @@ type loader struct {
 // rawOutput is an output as read.
 type rawOutput struct {
 	value  string       // the name of the value
-	out    graph.Output // without the value
+	out    graph.Output // its Value is not set
 	offset int
 }
 
@@ -173,7 +173,7 @@ func (l *loader) readBound(bounds *graph.Bounds, key string, offset int) error {
 		firstErrIndex := len(l.errs)
 		var hint int
 		err := l.scan.integerTo(&hint)
-		if len(l.errs) == firstErrIndex { // otherwise an error says that the hint is not an integer
+		if len(l.errs) == firstErrIndex { // otherwise an error was reported: the hint is not an integer
 			bounds.Hint = &hint
 		}
 		return err
@@ -188,8 +188,8 @@ func maxText(b graph.Bounds) string {
 	return strconv.Itoa(b.Max)
 }
 
-// addSymbol adds a symbol without bounds, unless the symbol exists. The bounds may be declared later in the file, or
-// not at all.
+// addSymbol adds a symbol without bounds, if the symbol does not exist. The file may declare the bounds later, or not
+// at all.
 func (l *loader) addSymbol(name string) {
 	if l.graph.Symbols == nil {
 		l.graph.Symbols = map[string]graph.Bounds{}
@@ -242,7 +242,7 @@ func (l *loader) checkLayout(pin graph.Pin, offset int) {
 	}
 }
 
-// unknownKey reports a key that is not in want, and skips its value.
+// unknownKey reports a key that is not in the list `want`, and skips its value.
 func (l *loader) unknownKey(key string, offset int, want string) error {
 	similar := suggest.Nearest(key, slices.Values(strings.Split(want, ", ")))
 	l.failAt(offset, "unknown key %q: want one of %s%s", key, want, suggest.DidYouMean(similar))

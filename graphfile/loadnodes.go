@@ -27,9 +27,9 @@ type rawNode struct {
 	operands     []graph.Arg
 	attrs        []byte // the JSON of the attributes; a slice of the file
 	attrsOffset  int    // offset of attrs in the file
-	pendingEnd   int    // end index in loader.pending of the node's operands, which start at the previous pendingEnd
-	hasMistake   bool   // a mistake was reported; further mistakes may be its consequences and are not reported
-	hasTakenName bool   // a result of the node has the name of another value
+	pendingEnd   int    // end of the node's operands in loader.pending; they start at pendingEnd of the previous node
+	hasMistake   bool   // a mistake was reported; further mistakes are not reported, because they may follow from it
+	hasTakenName bool   // the name of a result is also the name of another value
 }
 
 // pendingArg is an operand of a node whose value was not declared yet when the node was read.
@@ -63,7 +63,7 @@ func (l *loader) readNode(offset int) error {
 	return err
 }
 
-// declaredNode holds the name, op, outputs and layout of a node as the JSON keys of the node state them.
+// declaredNode holds the name, op, outputs and layout of a node, as the JSON of the node gives them.
 type declaredNode struct {
 	name, op   string
 	outputs    []string
@@ -143,11 +143,11 @@ func (l *loader) readOperands(raw *rawNode) error {
 	return err
 }
 
-// argBlock is the number of operands that are allocated at once, to save allocations.
+// argBlock is the number of operands in one allocation.
 const argBlock = 512
 
-// readOperand reads an operand of a node: the name of a value, a number or null. If the value is declared later in the
-// file, it adds the operand to l.pending.
+// readOperand reads an operand of a node: the name of a value, a number or null. If the file declares the value later,
+// readOperand adds the operand to l.pending.
 func (l *loader) readOperand(offset int) (graph.Arg, error) {
 	if l.scan.nextIsString() {
 		name, err := l.scan.stringContents()
@@ -175,7 +175,7 @@ func (l *loader) readOperand(offset int) (graph.Arg, error) {
 	return graph.Arg{}, err
 }
 
-// numberObject reads an operand of the form {"number": ...}. This form is for numbers without a literal in JSON: "NaN",
+// numberObject reads an operand of the form {"number": ...}. This form is for numbers that JSON cannot express: "NaN",
 // "Infinity", "-Infinity", or a complex number as a pair.
 func numberObject(content any) (tensor.Scalar, bool) {
 	object, ok := content.(map[string]any)
@@ -205,9 +205,9 @@ func (l *loader) declareNode(declared *declaredNode, offset, firstErrIndex int) 
 	return n, errs != nil
 }
 
-// skipNode lets ParseSome continue after the mistakes of a node, which are l.errs[firstErrIndex:]. Inference then
-// returns the first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost,
-// or if another value already has the name of a result.
+// skipNode lets ParseSome continue after the mistakes of a node, l.errs[firstErrIndex:]. Inference will return the
+// first of these mistakes as the node's error. skipNode does nothing if the position in the file is lost, or if another
+// value already has the name of a result.
 func (l *loader) skipNode(raw *rawNode, firstErrIndex int, isPositionLost bool) {
 	if !l.skipsMistakes() || isPositionLost || raw.node == nil || raw.hasTakenName || len(l.errs) == firstErrIndex {
 		return
@@ -218,9 +218,9 @@ func (l *loader) skipNode(raw *rawNode, firstErrIndex int, isPositionLost bool) 
 	l.errs = l.errs[:firstErrIndex]
 }
 
-// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. The mistakes are then in
-// three places. The draft has the mistakes in nodes ([graph.Draft.Reject]), l.errs has the mistakes for which the file
-// is rejected, and l.skipped has all other mistakes.
+// skipsMistakes reports whether the file is read by ParseSome, which continues past mistakes. ParseSome stores mistakes
+// in three places. The draft has the mistakes in nodes ([graph.Draft.Reject]), l.errs has the mistakes for which the
+// file is rejected, and l.skipped has all other mistakes.
 func (l *loader) skipsMistakes() bool { return l.unavailable != nil }
 
 // resolve completes the nodes and the outputs after the whole file was read.
@@ -315,7 +315,8 @@ type decodedAttrs struct {
 	errOffset   int            // offset of this mistake in bytes, relative to the start of the attributes
 }
 
-// readAttrs reads the attributes of an object into given, and their offsets relative to scanner.base into attrOffsets.
+// readAttrs reads the attributes of an object into `given`. It stores their offsets, relative to scanner.base, in
+// attrOffsets.
 func (l *loader) readAttrs(schema *graph.Schema, scanner *scanner, given graph.Attrs,
 	attrOffsets map[string]int) error {
 	return scanner.object(func(key string, offset int) error {
@@ -344,7 +345,7 @@ func nameInRef(v any) (string, bool) {
 	return name, ok
 }
 
-// rejectNode reports a mistake in a node. For ParseSome it records the mistake with the node; for other functions the
+// rejectNode reports a mistake in a node. For ParseSome, it records the mistake with the node. For other functions, the
 // mistake is an error of the file.
 func (l *loader) rejectNode(raw *rawNode, offset int, err error) {
 	if l.skipsMistakes() {
@@ -366,7 +367,7 @@ func (l *loader) resolveOutputs() {
 			l.places.outputs[raw.out.Name] = raw.offset
 		}
 		switch {
-		case value == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate: // ParseSome drops the output
+		case value == nil && raw.value != "" && l.skipsMistakes() && !isDuplicate: // ParseSome omits the output
 			l.skipped = append(l.skipped, l.graph.OutputError(raw.out, l.noValueError(raw.value)))
 			continue
 		case raw.value == "":
@@ -374,7 +375,7 @@ func (l *loader) resolveOutputs() {
 		case value == nil:
 			l.failAt(raw.offset, "output %q: %w", raw.out.Name, l.noValueError(raw.value))
 		case isDuplicate && l.skipsMistakes():
-			// The first output keeps the name. The second output can be dropped, because nothing depends on it.
+			// Keep the first output. The second can be omitted, because nothing depends on it.
 			l.skipped = append(l.skipped,
 				l.source.errorAt(raw.offset, "duplicate output %q: the first one is kept", raw.out.Name))
 			continue
@@ -400,7 +401,7 @@ func (l *loader) valueNames(yield func(string) bool) {
 	l.graph.Values(func(v *graph.Value) { wantsMore = wantsMore && yield(v.Name) })
 }
 
-// noOperandError is noValueError for an operand. The user may also have meant a number.
+// noOperandError returns the error for an operand with a name that no value has. The user may have meant a number.
 func (l *loader) noOperandError(name string) error {
 	if meant := numerals.IntendedLiteral(name); meant != "" {
 		return fmt.Errorf("there is no value %q; did you mean the number %q?", name, meant)
@@ -411,8 +412,8 @@ func (l *loader) noOperandError(name string) error {
 	return l.noValueError(name)
 }
 
-// addNodeMistakes adds the mistakes that the draft records for nodes to l.errs, unless they are there already. It is
-// called if the file is rejected; otherwise inference returns these mistakes.
+// addNodeMistakes adds the mistakes that the draft records for nodes to l.errs, if they are not yet there. It is called
+// only if the file is rejected. Otherwise inference returns these mistakes.
 func (l *loader) addNodeMistakes() {
 	for _, raw := range l.rawNodes {
 		if err := l.draft.Refused(raw.node); err != nil && !raw.hasMistake {

@@ -13,15 +13,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OpenConst finds the data of a constant. path is the file, relative to the folder of the graph file, and key the name
-// of the array in the file (empty for a file with one array). It returns the meta in the file's header, and a function
-// that reads the data. The loader calls that function only if dtype and shape are as declared in the graph file.
+// OpenConst finds the data of a constant. path is the path of the file, relative to the folder of the graph file. key
+// is the name of the array in the file, or empty for a file with one array. It returns the meta in the file's header,
+// and a function that reads the data. The loader calls this function only if dtype and shape equal the declaration in
+// the graph file.
 type OpenConst func(path, key string) (tensor.Meta, ReadConst, error)
 
 // ReadConst reads the data of a constant that [OpenConst] found.
 type ReadConst func() (*tensor.Tensor, error)
 
-// Held returns the results that an [OpenConst] should return for a tensor that is already in memory.
+// Held returns the results of an [OpenConst] for a tensor that is already in memory.
 func Held(t *tensor.Tensor) (tensor.Meta, ReadConst, error) {
 	if t == nil {
 		return tensor.Meta{}, nil, errors.New("the tensor is nil")
@@ -37,7 +38,7 @@ type constFiles struct {
 	opened           []files.File
 }
 
-// newConstFiles returns the files of a folder; none is open yet.
+// newConstFiles returns the files of a folder, without opening them.
 func newConstFiles(folder files.Folder) *constFiles {
 	return &constFiles{folder: folder, archives: map[string]*npz.Archive{},
 		safetensorsFiles: map[string]*safetensors.File{}}

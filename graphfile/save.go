@@ -17,10 +17,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Save writes the graph in version 1 of the file format, one node per line. [Parse] of the file returns the same graph:
-// names, order, operands, attributes (without default values), layouts of inputs and constants, symbols, pins (layouts,
-// implementations and devices that the user demands) and outputs. Saving the same graph twice gives the same bytes. For
-// example:
+// Save writes the graph in version 1 of the file format, one node per line. [Parse] reads the same graph from the file:
+// the same names, order, operands, attributes (without default values), layouts of inputs and constants, symbols, pins
+// (layouts, implementations and devices that the user demands) and outputs. Saving a graph twice gives the same bytes.
+// For example:
 //
 //	{
 //	  "version": 1,
@@ -36,17 +36,17 @@ import (
 //	}
 //
 // A constant that was read from a file is written as a reference to that file. The data of all other constants are
-// written exactly, except for the payloads of NaNs. An implementation that a pin sets is written, an implementation
-// that a pass chose is not. A graph that was rewritten by passes is written with its present nodes, and reading the
-// file infers the types of its values again.
+// written exactly, except for the payloads of NaNs. Save writes implementations that pins demand, but not
+// implementations that passes chose. If passes rewrote the graph, Save writes the rewritten nodes. Reading the file
+// infers the types of values again.
 func Save(w io.Writer, g *graph.Graph) error {
 	saving := &saver{graph: g}
 	return saving.save(w)
 }
 
-// SaveFile is [Save] to a file on disk. It replaces the file by renaming, so a failure leaves the old file unchanged. A
-// constant that was read from a file is written as a reference if its path, relative to the new folder, refers to the
-// same file. Otherwise SaveFile writes the data.
+// SaveFile writes the graph as [Save] does, to a file on disk. It replaces the file by renaming, so a failure leaves
+// the old file unchanged. A constant that was read from a file is written as a reference if its path, relative to the
+// new folder, refers to the same file. Otherwise SaveFile writes the data of the constant.
 func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 	saving := &saver{graph: g, dir: filepath.Dir(path)}
 	for _, option := range opts {
@@ -70,11 +70,11 @@ func SaveFile(path string, g *graph.Graph, opts ...SaveOption) error {
 type SaveOption func(*saver)
 
 // SideFile writes the data of some constants to another file, the side file, in the folder of the graph file. name is
-// the name of the side file; its extension determines the format (.npz, .safetensors), as for loading. selects returns
-// true for the constants to write. write gets the path of the side file, and the tensors with their keys. The key of a
-// constant is its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the node
-// and of the attribute precede the constant's name. Saving fails if it would overwrite a file from which constants of
-// the graph were read.
+// the name of the side file. Its extension determines the format (.npz or .safetensors). selects returns true for the
+// constants to write. write gets the path of the side file, and the tensors with their keys. The key of a constant is
+// its name. For a constant of a subgraph (a graph that is an attribute of a node), the names of the node and of the
+// attribute precede the constant's name. Saving fails if it would overwrite a file from which constants of the graph
+// were read.
 func SideFile(name string, selects func(*graph.Value) bool,
 	write func(path string, names []string, data []*tensor.Tensor) error) SaveOption {
 	return func(s *saver) { s.sideFile, s.inSideFile, s.write = name, selects, write }
@@ -87,16 +87,16 @@ type saver struct {
 	// For a graph that is an attribute, indent precedes each line and keyPrefix precedes the keys of its constants.
 	indent, keyPrefix string
 
-	dir string // the folder of the new file; empty for Save, which assumes that files of constants are found
+	dir string // the folder of the new file; empty for Save, which keeps all paths of constants
 
-	// The parameters of SideFile; inSideFile is its parameter selects.
+	// These are the parameters of SideFile. inSideFile is the parameter selects.
 	sideFile   string
 	inSideFile func(*graph.Value) bool
 	write      func(path string, names []string, data []*tensor.Tensor) error
 
 	names          []string         // the keys of the tensors for the side file
 	data           []*tensor.Tensor // the tensors for the side file
-	wouldOverwrite bool             // constants were read from the file that would become the side file
+	wouldOverwrite bool             // constants were read from the file that the side file would overwrite
 }
 
 // replace writes the graph and the side file. The file at path is replaced last.
@@ -186,7 +186,7 @@ func boundsText(bounds graph.Bounds) string {
 		key  string
 		size int
 	}{{"min", bounds.Min}, {"max", bounds.Max}} {
-		if bound.size > 0 { // 0 is the default of both
+		if bound.size > 0 { // 0 is the default of both bounds
 			list = append(list, fmt.Sprintf("%q: %d", bound.key, bound.size))
 		}
 	}
@@ -270,9 +270,9 @@ func constFileOf(g *graph.Graph, v *graph.Value) constRef {
 }
 
 // keepsReference reports whether the new file can keep the path of a constant's file. Relative to the new folder, the
-// path must refer to the original: the file from which the constant was read. The result is false for an empty path,
-// and true for any other path if the new folder is unknown. If the side file would overwrite the original,
-// keepsReference sets s.wouldOverwrite.
+// path must refer to the original, which is the file from which the constant was read. The result is false for an empty
+// path. If the new folder is unknown, the result is true for any other path. If the side file would overwrite the
+// original, keepsReference sets s.wouldOverwrite.
 func (s *saver) keepsReference(path string) bool {
 	if path == "" || s.dir == "" {
 		return path != ""

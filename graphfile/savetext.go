@@ -29,9 +29,9 @@ func quote(s string) string {
 	return string(quoted)
 }
 
-// writeOperandNumber writes a number in the list of a node's inputs. In that list, a string such as "Infinity" is a
-// number only if no value has that name, and a list, such as a complex number, is not allowed. Such numbers are written
-// as objects: {"number": [1.0, -0.5]}.
+// writeOperandNumber writes a number in the list of a node's inputs. In this list, a string such as "Infinity" is a
+// number only if no value has this name, and a list, such as a complex number, is not allowed. If necessary, the number
+// is written as an object: {"number": [1.0, -0.5]}.
 func (s *saver) writeOperandNumber(number tensor.Scalar) {
 	text := scalarText(number)
 	if text[0] == '[' || text[0] == '"' && s.graph.Value(strings.Trim(text, `"`)) != nil {
@@ -52,8 +52,8 @@ func scalarText(number tensor.Scalar) string {
 	return number.String()
 }
 
-// floatText returns the JSON of a floating-point number of 32 or 64 bits. It has a point or an exponent, so that it is
-// not read as an integer. Infinities and NaN are strings.
+// floatText returns the JSON of a floating-point number of 32 or 64 bits. The text has a point or an exponent, so that
+// it is not read as an integer. Infinities and NaN are strings.
 func floatText(x float64, bits int) string {
 	if name := numerals.SpecialText(x); name != "" {
 		return `"` + name + `"`
@@ -68,7 +68,7 @@ func floatText(x float64, bits int) string {
 // writeAttrs writes the attributes as given, in the order of the op's schema, without default values.
 func (s *saver) writeAttrs(n *graph.Node) error {
 	const first = ", \"attrs\": {"
-	sep := first // what precedes the next attribute
+	sep := first // the text before the next attribute
 	for name, v := range n.AttrsAsGiven() {
 		s.buf.WriteString(sep + quote(name) + ": ")
 		var err error
@@ -88,7 +88,7 @@ func (s *saver) writeAttrs(n *graph.Node) error {
 	return nil
 }
 
-// writeAttr writes an attribute's value of any JSON or Go type of the schema.
+// writeAttr writes the value of an attribute, which has a JSON type or a Go type of the schema.
 func (s *saver) writeAttr(value any) error {
 	switch attr := value.(type) {
 	case nil:
@@ -131,8 +131,8 @@ func (s *saver) writeAttr(value any) error {
 	return fmt.Errorf("a %T cannot be written", value)
 }
 
-// writeData writes a constant's elements as nested lists. Each element has the shortest text that reads back
-// exactly.
+// writeData writes a constant's elements as nested lists. The text of each element is the shortest text from which the
+// element can be read exactly.
 func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	writeElement := elementWriter(t)
 	// writeFrom writes the elements along dimension dim and all later dimensions. distance is the distance of the first
@@ -191,7 +191,7 @@ func elementWriter(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 	}
 }
 
-// plainFloat is floatText for a known dtype: 2 instead of 2.0.
+// plainFloat returns the JSON of a floating-point number whose dtype is known: 2 instead of 2.0.
 func plainFloat(x float64, bits int) string { return strings.TrimSuffix(floatText(x, bits), ".0") }
 
 // integerText returns the JSON of an integer or bool of a dtype, converted to int64.

@@ -30,14 +30,14 @@ type scanner struct {
 	data   []byte
 	base   int // offset of data in the file
 	report func(offset int, err error)
-	keys   map[string]string // maps each key to the string to use for it, so that equal keys share memory
+	keys   map[string]string // maps each key to one string, so that equal keys share memory
 }
 
 func newScanner(data []byte, report func(offset int, err error)) *scanner {
 	return &scanner{dec: jsontext.NewDecoder(bytes.NewBuffer(data)), data: data, report: report, keys: map[string]string{}}
 }
 
-// object reads an object and calls readValue at each value with its key and the key's offset.
+// object reads an object. At each value, it calls readValue with the key and the offset of the key.
 func (s *scanner) object(readValue func(key string, offset int) error) error {
 	if ok, err := s.expect('{', "an object"); !ok {
 		return err
@@ -59,7 +59,7 @@ func (s *scanner) object(readValue func(key string, offset int) error) error {
 	return err
 }
 
-// array reads a list and calls readElement at each element with its offset.
+// array reads a list. At each element, it calls readElement with the offset of the element.
 func (s *scanner) array(readElement func(offset int) error) error {
 	if ok, err := s.expect('[', "a list"); !ok {
 		return err
@@ -139,7 +139,7 @@ func parseNumber(text string) (any, error) {
 	return x, nil
 }
 
-// stringTo reads a string into *target. It reports any other value as a mistake, and leaves *target as it is.
+// stringTo reads a string into *target. It reports any other value as a mistake, and does not change *target.
 func (s *scanner) stringTo(target *string) error {
 	if ok, err := s.expect('"', "a string"); !ok {
 		return err
@@ -149,7 +149,7 @@ func (s *scanner) stringTo(target *string) error {
 	return err
 }
 
-// integerTo reads an integer into *target. It reports any other value as a mistake, and leaves *target as it is.
+// integerTo reads an integer into *target. It reports any other value as a mistake, and does not change *target.
 func (s *scanner) integerTo(target *int) error {
 	offset := s.offset()
 	if ok, err := s.expectNumber("an integer"); !ok {
@@ -168,7 +168,7 @@ func (s *scanner) integerTo(target *int) error {
 	return nil
 }
 
-// expectNumber is expect for a number.
+// expectNumber reports whether the next value is a number: see expect.
 func (s *scanner) expectNumber(want string) (bool, error) { return s.expect('0', want) }
 
 // formatTo reads the name of a memory format, or null.
@@ -245,10 +245,10 @@ func (s *scanner) stringContents() ([]byte, error) {
 	return jsontext.AppendUnquote(nil, raw)
 }
 
-// raw returns the bytes of the next value. They are a slice of the file's bytes.
+// raw returns the bytes of the next value. The result is a slice of the file's bytes.
 func (s *scanner) raw() ([]byte, error) {
 	value, err := s.dec.ReadValue()
-	end := int(s.dec.InputOffset()) // the value ends where the decoder stands
+	end := int(s.dec.InputOffset()) // the value ends at the decoder's offset
 	return s.data[end-len(value) : end : end], err
 }
 
@@ -256,8 +256,8 @@ func (s *scanner) skip() error { return s.dec.SkipValue() }
 
 func (s *scanner) nextIsString() bool { return s.dec.PeekKind() == '"' }
 
-// expect reports whether the next value has the kind. It leaves a value of this kind unread. A value of another kind is
-// reported and skipped; a syntax error is returned. want describes the kind for messages.
+// expect reports whether the next value has the kind. It does not read a value of this kind. It reports and skips a
+// value of another kind, and returns a syntax error. want describes the kind for messages.
 func (s *scanner) expect(kind jsontext.Kind, want string) (bool, error) {
 	switch got := s.dec.PeekKind(); got {
 	case kind:

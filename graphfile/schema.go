@@ -94,7 +94,7 @@ var (
 var complexTextSchema = object{"type": "string",
 	"pattern": `^\(?([+-]?[0-9.]+([eE][+-]?[0-9]+)?)?[+-]?[0-9.]+([eE][+-]?[0-9]+)?j\)?$`}
 
-// symbolText is a symbol, or an expression over symbols, in place of a number.
+// symbolText describes a symbol, or an expression over symbols, in place of a number.
 var symbolText = object{"$ref": "#/$defs/name", "description": "a symbol, or an expression over symbols"}
 
 // sizeSchema describes a size: an integer, a symbol or an expression.
@@ -187,8 +187,8 @@ func outputSchema() object {
 	return anyOf(ref("name"), full)
 }
 
-// nodeSchema selects the schema of a node by its op. It also lists every member independently of the op, so that
-// editors complete the names of members before the op is known.
+// nodeSchema selects the schema of a node by its op. It also lists every member independently of the op. Thus editors
+// can complete the names of members before the op is known.
 func nodeSchema(ops []*graph.Op) object {
 	var names, docs []string
 	var cases []object
@@ -276,8 +276,7 @@ func attrsSchema(op *graph.Op) (schema object, hasRequired bool) {
 }
 
 // inputsSchema describes the list of operands, and returns its minimum length. The list may end with extra nulls, which
-// are ignored. An operand that may be a number may be missing from the list, because it can also be given as an
-// attribute.
+// are ignored. If an operand may be a number, the list may lack it, because it can also be given as an attribute.
 func inputsSchema(op *graph.Op) (object, int) {
 	minInputs := 0
 	var positions []object
@@ -328,8 +327,8 @@ func numberAlternatives(op *graph.Op, minInputs int) []object {
 		if param.Optional || name == "" {
 			continue
 		}
-		// Each combination becomes two: combination i with one more input, and a new one with the attribute, at the end,
-		// which the loop does not visit.
+		// Each combination becomes two: combination i gets one more input, and a new combination with the attribute is
+		// appended. The loop does not visit new combinations.
 		for i, combined := range combinations {
 			combinations = append(combinations,
 				numberCombination{combined.minInputs, append(slices.Clone(combined.attrs), name)})
@@ -352,7 +351,7 @@ type numberCombination struct {
 	attrs     []string // attributes that give the other operands
 }
 
-// schema describes the nodes that give their operands in this way.
+// schema describes the nodes that give their operands by the combination.
 func (c numberCombination) schema() object {
 	members, required := object{}, []string{}
 	if c.minInputs > 0 {
@@ -377,7 +376,7 @@ func attrSchema(field graph.Field) object {
 	}
 	typeNames := strings.Split(strings.TrimSuffix(field.Type, "?"), "|")
 	if field.Words != nil { // words may replace the integers, as in int[]|same|valid
-		typeNames = typeNames[:1] // the other names are the words, which are added below
+		typeNames = typeNames[:1] // the other names are words, which are added below
 	}
 	var alternatives []object
 	for _, name := range typeNames {
@@ -408,7 +407,7 @@ func typeSchema(field graph.Field, name string) object {
 		single := typeSchema(field, item)
 		list := arrayOf(single)
 		if field.Len > 0 {
-			// As in PyTorch, a list of one number stands for field.Len equal numbers.
+			// As in PyTorch, a list of one number means field.Len equal numbers.
 			lengths := []object{{"minItems": field.Len, "maxItems": field.Len}, {"minItems": 1, "maxItems": 1}}
 			if field.Default == "none" {
 				lengths = append(lengths, object{"maxItems": 0})
@@ -435,7 +434,7 @@ func typeSchema(field graph.Field, name string) object {
 	case "memory_format":
 		return object{"enum": []string{"contiguous", "channels_last", "channels_last_3d", "preserve"}}
 	}
-	if field.OneOf != nil { // the only permitted strings
+	if field.OneOf != nil { // OneOf lists the permitted strings
 		return object{"enum": field.OneOf}
 	}
 	return object{"type": "string"} // "string", or "condition": a condition on sizes, written as text

@@ -18,7 +18,7 @@ type source struct {
 	folder     files.Folder // of the constants' files
 	lineStarts []int        // offsets of line starts
 	// files maps the data of constants to their files. Copies of the graph share these data. The pointers are weak, so
-	// that a weight can be freed when no graph uses it any more.
+	// that a constant can be freed when no graph uses it.
 	files map[weak.Pointer[tensor.Tensor]]constRef
 }
 

@@ -26,7 +26,7 @@ func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 	}
 	sub.parse()
 	if len(sub.errs) == 0 {
-		err := sub.graph.BindWithoutInference(nil) // no given sizes: symbols get assumed sizes
+		err := sub.graph.BindWithoutInference(nil) // no sizes are given, so symbols get assumed sizes
 		markDynamic(sub.graph)                     // even if err is set
 		if err != nil {
 			sub.errs = asErrors(err)
@@ -40,16 +40,16 @@ func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 	return sub.graph
 }
 
-// markDynamic marks inputs with symbolic sizes as dynamic: their sizes are unknown. Each iteration of a loop may bind
-// the symbols to other sizes. Inference must therefore not reject the body because of an assumed size.
+// markDynamic marks inputs with symbolic sizes as dynamic, which means that their sizes are unknown. Each iteration of
+// a loop may bind the symbols to other sizes, so inference must not reject the body because of an assumed size.
 func markDynamic(g *graph.Graph) {
 	for _, v := range g.Inputs {
 		v.Dynamic = v.Dynamic || slices.ContainsFunc(v.Dims, func(d graph.Dim) bool { return !d.IsNumber() })
 	}
 }
 
-// writeSubgraph writes a graph that is an attribute, indented. prefix precedes the keys of its constants in the
-// side file, which has the constants for which s.inSideFile returns true.
+// writeSubgraph writes a graph that is an attribute, indented. prefix precedes the keys of the graph's constants in the
+// side file. The side file has the constants for which s.inSideFile returns true.
 func (s *saver) writeSubgraph(g *graph.Graph, prefix string) error {
 	sub := &saver{graph: g, indent: s.indent + "    ", keyPrefix: s.keyPrefix + prefix, dir: s.dir,
 		sideFile: s.sideFile, inSideFile: s.inSideFile}

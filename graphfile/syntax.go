@@ -17,7 +17,7 @@ func diagnose(data []byte, formatOffset func(offset int) string) (m *syntaxMista
 	}
 	s := &syntaxChecker{data: data, formatOffset: formatOffset}
 	defer func() {
-		// Any other panic is dropped, too: the caller then shows the message of the JSON library.
+		// Any other panic is dropped, too. The caller then shows the message of the JSON library.
 		if r, ok := recover().(*syntaxMistake); ok {
 			m = r
 		}
@@ -54,8 +54,8 @@ func wrongEncoding(data []byte) *syntaxMistake {
 }
 
 // syntaxChecker finds the first syntax error of a file that the JSON library rejected. It describes the mistake, such
-// as a missing comma, whereas the library's message names only a character. It parses the file without storing values.
-// Its methods have the names of the rules, and [syntaxChecker.fail] ends the parsing:
+// as a missing comma. The library's message names only a character. It parses the file without storing values. Its
+// methods have the names of the rules, and [syntaxChecker.fail] ends the parsing:
 //
 //	value       = members in {} or [] | stringValue | number | literal
 //	member      = stringValue ":" value     of an object; a member of a list is a value
@@ -185,7 +185,7 @@ func (s *syntaxChecker) members(end byte, member func()) {
 // maxOpenBrackets is the limit of the JSON library for nested lists and objects.
 const maxOpenBrackets = 10000
 
-// missingComma reports the character c in place of a comma. end is the character that would end the list or object.
+// missingComma reports the character c in place of a comma. end is the closing bracket of the list or object.
 func (s *syntaxChecker) missingComma(c, end byte) {
 	switch {
 	case c == ':' && s.openBrackets[len(s.openBrackets)-1].kind == '[':
@@ -234,7 +234,7 @@ func (s *syntaxChecker) member() {
 	s.value()
 }
 
-// name returns the letters, digits, points and underscores at the current offset, up to 40.
+// name returns the letters, digits, points and underscores at the current offset, at most 40 characters.
 func (s *syntaxChecker) name() string {
 	end := s.offset
 	isNameChar := func(c byte) bool { return c == '_' || c == '.' || isDigit(c) || isLetter(c) }
@@ -244,8 +244,8 @@ func (s *syntaxChecker) name() string {
 	return string(s.data[s.offset:min(end, s.offset+40)])
 }
 
-// literal reads true, false or null. To describe mistakes, it also recognizes how other languages spell these words,
-// infinities and NaN.
+// literal reads true, false or null. To describe mistakes, it also recognizes these words, infinities and NaN as other
+// languages spell them.
 func (s *syntaxChecker) literal() {
 	name := s.name()
 	switch name {
@@ -327,7 +327,7 @@ func (s *syntaxChecker) skipDigits() int {
 	return s.offset - start
 }
 
-// skipOneOf skips the next character if it is one of chars. It reports whether it is.
+// skipOneOf skips the next character if it is one of chars, and reports whether it did.
 func (s *syntaxChecker) skipOneOf(chars string) bool {
 	if s.offset < len(s.data) && strings.IndexByte(chars, s.data[s.offset]) >= 0 {
 		s.offset++

@@ -32,9 +32,9 @@ type LoopCode struct {
 	Why        string   `json:"why,omitzero" doc:"The reason why the loop runs in Go; omitted if there is machine code."`
 }
 
-// Access is the way in which a loop accesses an operand along a row: contiguous; broadcast (one element serves the
-// whole row); or staged (copied first to a block, which is a small buffer of the worker). The tag `of` names the set of
-// a field's values for JSON Schemas: "access" is Accesses.
+// Access is the way in which a loop accesses an operand along a row: contiguous; broadcast (all elements of the row use
+// one element); or staged (first copied to a block, which is a small buffer of the worker). The tag `of` is for JSON
+// Schemas. It names the list of a field's possible values: of:"access" means Accesses.
 type Access struct {
 	DType  string `json:"dtype" of:"dtype" doc:"The dtype of the operand in memory."`
 	Access string `json:"access" of:"access" doc:"How elements of a row are accessed."`
@@ -66,7 +66,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	}
 	switch {
 	case len(code.Loops) > 0: // no reason is needed
-	case found.Loop != nil: // a pointwise loop without compiled loops
+	case found.Loop != nil: // a pointwise step without compiled loops
 		code.Why = "the op has no expression: a Go function computes its elements"
 	default:
 		code.Why = "the kernel of the step has no expression: it is written in Go, or only copies elements"
@@ -105,7 +105,7 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 	code := listing.Loop.Code
 	loop.Expression = code.String()
 	for i, o := range code.Out {
-		if o.DType != tensor.Invalid { // otherwise the output is reduced over the row and not stored
+		if o.DType != tensor.Invalid { // otherwise the output is folded over the row and not stored
 			const isScalar = false
 			loop.Results = append(loop.Results, accessOf(&listing, o.DType, i, isScalar))
 		}
@@ -119,8 +119,8 @@ func loopCodeOf(listing expr.Listing) LoopCode {
 	return loop
 }
 
-// accessOf returns the access to a result or an operand. index is its position among the results and then the operands.
-// isScalar means that it has one element for the whole row.
+// accessOf returns the access to a result or an operand. index counts first the results and then the operands. isScalar
+// means that the result or operand has one element for the whole row.
 func accessOf(listing *expr.Listing, dtype tensor.DType, index int, isScalar bool) Access {
 	access := accessContiguous
 	switch {

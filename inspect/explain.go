@@ -16,7 +16,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Explanation says why a value has its layout in the original graph, and how a program computes it.
+// Explanation is the reason for the layout of a value in the original graph, and the way in which a program computes
+// the value.
 type Explanation struct {
 	Layout  Layout           `json:"layout" doc:"The reason for the strides of the value, which the command infer prints."`
 	Outcome Outcome          `json:"run" doc:"How the program computes it."`
@@ -24,11 +25,11 @@ type Explanation struct {
 	Unfused []report.Unfused `json:"unfused" doc:"Neighbouring nodes in other steps whose ops could be fused with the op of the value."`
 }
 
-// Layout says why a value has its strides. Operands, Sort and Order describe one of the rules, the permutation rule,
-// which sorts the dimensions by the strides of all operands. For example, let x have shape [2, 8, 4] and strides
-// [32, 1, 8], and let y have the same shape and row-major strides. Then x + y has Order [0, 2, 1], because the strides
-// of the first operand decide: the result has the strides of x. The tag `of` is for JSON Schemas. It names the list of
-// the field's possible values: of:"rule" stands for LayoutRules.
+// Layout is the reason for the strides of a value. Operands, Sort and Order describe one of the rules: the permutation
+// rule, which sorts the dimensions by the strides of all operands. For example, let x have shape [2, 8, 4] and strides
+// [32, 1, 8], and let y have the same shape and row-major strides. Then x + y has Order [0, 2, 1] and the strides of x,
+// because the strides of the first operand decide. The tag `of` is for JSON Schemas. It names the list of the field's
+// possible values: of:"rule" means LayoutRules.
 type Layout struct {
 	Rule     string       `json:"rule" of:"rule" doc:"What determines the layout: the graph, a view, the permutation rule, the op, or data."`
 	Why      string       `json:"why" doc:"The reason in words."`
@@ -64,9 +65,9 @@ const (
 // LayoutRules lists the values of [Layout.Rule].
 func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutation, ruleOp, ruleData} }
 
-// Explain says why a value of the original graph has its layout, and how the program computes the value. A graph whose
-// shapes depend on data runs in segments. Only the first segment is compiled, so a value of another segment has no
-// step. Explain fails if there is no value with the name.
+// Explain returns the reason for the layout of a value of the original graph, and the way in which the program computes
+// it. A graph whose shapes depend on data runs in segments. Only the first segment is compiled, so a value of another
+// segment has no step. Explain fails if there is no value with the name.
 func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	internal := (*program.Program)(p)
 	planned, err := internal.Compiled()
@@ -82,9 +83,10 @@ func Explain(p *graphrun.Program, value string) (*Explanation, error) {
 	return explanation, nil
 }
 
-// ExplainLayout says why a value of an inferred graph has its layout. In a graph from [graph.Graph.Symbolic], strides
-// are expressions. If the expressions and the bounds of their symbols do not decide a comparison, the hints (the
-// expected sizes of the symbols) do. ExplainLayout fails if there is no value with the name.
+// ExplainLayout returns the reason for the layout of a value of an inferred graph. In a graph that
+// [graph.Graph.Symbolic] made, strides are expressions. If the expressions and the bounds of their symbols do not
+// decide a comparison, the hints (the expected sizes of the symbols) decide it. ExplainLayout fails if there is no
+// value with the name.
 func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 	v, err := ValueNamed(g, value)
 	if err != nil {
@@ -97,8 +99,8 @@ func ExplainLayout(g *graph.Graph, value string) (*Layout, error) {
 // errNoGraph is the error for a nil graph.
 var errNoGraph = errors.New("the graph is nil")
 
-// ValueNamed returns the value with the given name. If there is none, it returns the value of the output with this
-// name. It fails if there is no such output.
+// ValueNamed returns the value with the given name or, if there is none, the value of the output with this name. It
+// fails if there is neither.
 func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 	if g == nil {
 		return nil, errNoGraph
@@ -118,7 +120,7 @@ func ValueNamed(g *graph.Graph, name string) (*graph.Value, error) {
 	return nil, fmt.Errorf("there is no value %q%s", name, suggest.DidYouMean(nearest))
 }
 
-// layoutOf says why a value has its inferred layout.
+// layoutOf returns the reason for the inferred layout of a value.
 func layoutOf(v *graph.Value) Layout {
 	layout := Layout{Operands: []Operand{}, Sort: []Comparison{}, Order: []int{}}
 	n := v.Node
@@ -142,7 +144,7 @@ func layoutOf(v *graph.Value) Layout {
 	return layout
 }
 
-// viewReason explains a result that is a view of another value, or that value itself.
+// viewReason explains a result that is a view of an operand, or the operand itself.
 func viewReason(v *graph.Value) string {
 	op, viewed := v.Node.Op, v.Alias
 	if op.Identity {
@@ -153,8 +155,8 @@ func viewReason(v *graph.Value) string {
 		op.Name, viewed.Name, report.SizesOf(t.Shape), report.SizesOf(t.Strides))
 }
 
-// permutationRuleOf returns the permutation rule of a node, or nil if another rule determines its layout. A pointwise
-// op may have calls without an iteration, and thus without the rule.
+// permutationRuleOf returns the permutation rule of a node, or nil if another rule determines its layout. Some calls of
+// pointwise ops have no iteration, and thus no permutation rule.
 func permutationRuleOf(n *graph.Node) *rule.Rule {
 	if n.Op.Pointwise == nil {
 		return nil
@@ -169,7 +171,7 @@ func permutationRuleOf(n *graph.Node) *rule.Rule {
 // explainPermutation fills in the layout for a result of the permutation rule.
 func (layout *Layout) explainPermutation(n *graph.Node, permutation *rule.Rule) {
 	layout.Rule = rulePermutation
-	resultCount := permutation.NumOutputs() // the operands of an iteration are the results, and then the node's operands
+	resultCount := permutation.NumOutputs() // an iteration has the results, then the node's operands
 	for i := resultCount; i < permutation.Len() && i-resultCount < len(n.In); i++ {
 		strides := mapSlice(permutation.Effective(i), sym.Int.Simplify) // as the sort compares them
 		layout.Operands = append(layout.Operands,
@@ -223,8 +225,8 @@ var fastPathReasons = map[rule.FastSetup]string{
 	rule.FastNonOverlappingDense: ": all operands have one shape and the same dense strides, and so has the result",
 }
 
-// opRuleReason explains the result of an op with its own layout rule. It lists the layouts of the operands, and the
-// sentences about layouts in the op's documentation.
+// opRuleReason explains the result of an op with its own layout rule. It lists the layouts of the operands, and quotes
+// the sentences about layouts in the op's documentation.
 func opRuleReason(v *graph.Value) string {
 	n := v.Node
 	why := fmt.Sprintf("%s has its own layout rule", n.Op.Name)
@@ -269,7 +271,7 @@ func LayoutName(meta tensor.Meta) string {
 	return "not dense, by " + tensor.ListString(meta.Strides)
 }
 
-// formatName names the memory formats of a layout; it is empty for none.
+// formatName names the memory formats of a layout. The name is empty if there are none.
 func formatName(rowMajor, channelsLast bool) string {
 	switch {
 	case rowMajor && channelsLast:

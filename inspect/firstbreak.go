@@ -10,10 +10,10 @@ import (
 )
 
 // FirstBreak returns the first result in an inferred graph that loses memory format f, or nil. For each node, let x be
-// its first operand whose only format is f. (An image of one channel, for example, has two formats.) A result of the
+// the first operand whose only format is f. (An image of one channel, for example, has two formats.) A result of the
 // node loses f if it has the rank of x but not the format f. For example, a row-major result of 4 dimensions loses
-// channels-last if the first operand is an image that is channels-last only. FirstBreak fails if no layout has format
-// f, as for [tensor.Preserve].
+// channels-last if the first operand is an image that is channels-last only. FirstBreak fails if f is not the format of
+// a layout; an example is [tensor.Preserve].
 func FirstBreak(g *graph.Graph, f tensor.MemoryFormat) (*graph.Value, error) {
 	switch f {
 	case tensor.Contiguous, tensor.ChannelsLast, tensor.ChannelsLast3d: // the formats of layouts

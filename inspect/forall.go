@@ -17,15 +17,17 @@ import (
 //   - An open symbol is a symbol whose size comes from the inputs of a run.
 //   - A hint is a set of sizes for which the caller of Compile wants good plans. Without hints, Compile plans
 //     for the assumed sizes.
-//   - A specialization is a plan for many sets of sizes. It was planned at one of these sets, its own hint.
-//   - The nondegenerate sizes are the set at which a further specialization is planned. At these sizes, no size that
-//     depends on open symbols is 0 or 1.
-//   - A guard is a condition on sizes. Planning assumed it when it made a decision. A specialization serves the sizes
-//     that satisfy its guards: a run at these sizes uses it.
+//   - A specialization is a plan for many sets of sizes. It was planned at one of these sets, which is the hint of the
+//     specialization.
+//   - The nondegenerate sizes are a set at which a further specialization is planned. In this set, no size that depends
+//     on open symbols is 0 or 1.
+//   - A guard is a condition on sizes that planning assumed for a decision. A specialization serves the sizes that
+//     satisfy its guards: a run at these sizes uses the specialization.
 //   - A sample is a set of sizes that ForAll plans.
-//   - A case is the set of all sizes that satisfy conditions. Planning makes the same decisions at all of them.
+//   - A case is the set of all sizes that satisfy certain conditions. Planning makes the same decisions at all sizes of
+//     the case.
 
-// Proof says whether plans have a property at all sizes within bounds.
+// Proof is the result of [ForAll]: whether plans have a property at all sizes within bounds.
 type Proof struct {
 	Property       string           `json:"property" doc:"The property."`
 	Proved         bool             `json:"proved" doc:"Whether the property is proved for all sizes within bounds: the cases cover these sizes, and every plan for them has the property."`
@@ -42,15 +44,15 @@ type Case struct {
 	Refused bool           `json:"refused,omitzero" doc:"Whether the graph rejects these sizes, so that there is no plan."`
 }
 
-// Limits on the time of the search. For each case the graph is inferred and planned with symbolic sizes.
+// These limits bound the time of the search. For each case, the graph is inferred and planned with symbolic sizes.
 const (
 	maxCases   = 24 // maximum number of cases
 	minSamples = 96 // number of samples that are planned even if a case covers them
 )
 
 // ForAll proves a property of plans for all sizes within the bounds of the symbols, or finds sizes that violate the
-// property. The property "no-copies" says that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" say that a value
-// is in a memory format.
+// property. The property "no-copies" means that no copy is inserted. "VALUE=FORMAT" and "FORMAT(VALUE)" mean that a
+// value is in a memory format.
 //
 // The proof has three steps:
 //  1. ForAll plans samples. It ends if the plan of a sample violates the property. A sample that no case covers gives a
@@ -59,8 +61,8 @@ const (
 //  2. ForAll checks that every specialization has the property at all sizes that it serves.
 //  3. Package sym shows that the cases cover all sizes within bounds.
 //
-// The proof does not check implementations at all sizes. It assumes that an implementation which supports a call at the
-// hint of a specialization supports the call at all sizes that the specialization serves.
+// The proof does not check implementations at all sizes. It assumes the following: if an implementation supports a call
+// at the hint of a specialization, it supports the call at all sizes that the specialization serves.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
 	internal := (*program.Program)(p)
 	if _, err := internal.Compiled(); err != nil {
@@ -88,16 +90,16 @@ type prover struct {
 	program  *program.Program
 	property property
 	result   *Proof // the result so far
-	// covers has, for each of result.Cases, a function that reports whether the case has the given sizes.
+	// covers has a function for each of result.Cases. The function reports whether the case has the given sizes.
 	covers []func(sizesByName map[string]int) bool
-	shown  map[*program.Specialization]extent // the sizes for which the symbolic plan of each specialization is shown
+	shown  map[*program.Specialization]extent // the sizes for which the property is shown
 }
 
-// extent says at which sizes it is shown that a specialization has the property.
+// extent describes the sizes at which a specialization is shown to have the property.
 type extent int
 
 const (
-	shownNowhere     extent = iota // its symbolic plan does not have the property, or was not tried
+	shownNowhere     extent = iota // the symbolic plan does not have the property, or was not tried
 	shownConditional               // at the sizes that satisfy its guards and further conditions
 	shownEverywhere                // at all sizes that satisfy its guards (Specialization.Serves)
 )
@@ -132,9 +134,9 @@ func (prover *prover) planSamples() {
 	}
 }
 
-// tryCase adds a case: all sizes for which planning makes the same decisions as for the given sizes, which spec serves.
-// It adds no case if symbolic planning fails, or if the symbolic plan does not have the property. Otherwise it sets
-// shown[spec].
+// tryCase adds a case: all sizes for which planning makes the same decisions as for the given sizes. spec serves the
+// given sizes. It adds no case if symbolic planning fails, or if the symbolic plan does not have the property.
+// Otherwise it sets shown[spec].
 func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	symbolicPlan, err := prover.program.SymbolicPlanOf(context.Background(), spec, sizes)
 	if err != nil {
@@ -150,7 +152,7 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	if len(symbolicPlan.Env.Guards()) == guardCount {
 		prover.shown[spec] = shownEverywhere
 	}
-	// A run tries specializations one after another. The path conditions state that it tries the same specializations as
+	// A run tries specializations one after another. Under the path conditions, a run tries the same specializations as
 	// at the given sizes, and so reaches spec.
 	if pathConditions, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
 		const isRejected = false
@@ -167,7 +169,7 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 // before the specialization of the case.
 func (prover *prover) firstUnproved() *program.Specialization {
 	for {
-		list := prover.program.Specializations() // new for each round, because planning adds specializations
+		list := prover.program.Specializations() // listed again in each round, because planning adds specializations
 		i := slices.IndexFunc(list, func(spec *program.Specialization) bool { return !prover.isProved(spec) })
 		if i < 0 {
 			return nil
@@ -188,8 +190,8 @@ func (prover *prover) firstUnproved() *program.Specialization {
 }
 
 // isProved reports whether a specialization has the property at all sizes that it serves. If the caller gave no hints,
-// Compile plans a specialization for the assumed sizes, which serves only these sizes. They are a sample, so this
-// specialization needs no symbolic plan with the property.
+// Compile plans a specialization that serves only the assumed sizes. These sizes are a sample, so this specialization
+// needs no symbolic plan with the property.
 func (prover *prover) isProved(spec *program.Specialization) bool {
 	p := prover.program
 	servesOnlyHint := len(p.Hints()) == 0 && slices.Equal(spec.Hint, p.AssumedSizes()) &&
@@ -227,7 +229,7 @@ func (prover *prover) addCase(symbolic *graph.Symbolic, pathConditions []sym.Boo
 
 // conclude decides whether the property is proved, and sets result.Proved, or result.Why with the reason.
 func (prover *prover) conclude() error {
-	unproved := prover.firstUnproved() // before coveredSizes, because this call also adds cases
+	unproved := prover.firstUnproved() // called before coveredSizes, because this call may add cases
 	covered, err := prover.coveredSizes()
 	if err != nil {
 		return err
@@ -246,8 +248,8 @@ func (prover *prover) conclude() error {
 	return nil
 }
 
-// coveredSizes returns the condition that sizes belong to a case: the disjunction over the cases of the conjunction of
-// their conditions. If the condition is known to be true, the cases cover all sizes within the bounds.
+// coveredSizes returns the condition that sizes belong to a case: at least one case has only conditions that hold. If
+// the result is known to be true, the cases cover all sizes within the bounds.
 func (prover *prover) coveredSizes() (sym.Bool, error) {
 	symbols, err := prover.boundedSymbols()
 	if err != nil {
@@ -269,7 +271,7 @@ func (prover *prover) coveredSizes() (sym.Bool, error) {
 	return covered.Decide(), nil
 }
 
-// boundedSymbols returns new symbols for the open symbols, with their bounds, by the names that conditions use.
+// boundedSymbols returns new symbols with the bounds of the open symbols. The keys are the names that conditions use.
 func (prover *prover) boundedSymbols() (map[string]sym.Int, error) {
 	env, naming := sym.NewEnv(), &graph.Symbolic{}
 	symbols := map[string]sym.Int{}

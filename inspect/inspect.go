@@ -17,8 +17,8 @@ import (
 	"github.com/graphrun/graphrun/report"
 )
 
-// Report returns p.Report(), the description of the whole plan. It is nil for a program that graphrun.Compile did not
-// make.
+// Report returns p.Report(), the description of the whole plan. It returns nil if graphrun.Compile did not make the
+// program.
 func Report(p *graphrun.Program) *report.Plan { return p.Report() }
 
 // mapSlice applies f to each element of a list. The result is not nil.

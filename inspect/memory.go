@@ -6,23 +6,23 @@ import (
 )
 
 // MemoryFormulas are the sizes of the buffers of a [Specialization] as expressions over symbols. The layout of the
-// arena is not an expression: it is computed when sizes are bound.
+// arena (the memory that intermediate values share) has no expression: it is computed when sizes are bound.
 type MemoryFormulas struct {
 	Outputs string `json:"outputs_bytes" doc:"The bytes of outputs that steps write, as an expression over symbols."`
 	AtOnce  string `json:"at_once_bytes" doc:"The maximum number of bytes of intermediate values that are live at once if steps run in order, as an expression over symbols; steps that overwrite an operand need less, and concurrent steps need more."`
 }
 
 const (
-	// maxMoments is the maximum number of operands of MemoryFormulas.AtOnce. The expression is a maximum. Each
-	// operand is the number of bytes that are live during one step.
+	// maxMoments is the maximum number of operands of MemoryFormulas.AtOnce. This expression is a maximum whose
+	// operands are the numbers of bytes that are live during single steps.
 	maxMoments = 24
 	maxNodes   = 1 << 14 // maximum number of nodes of a graph for which AtOnce is computed
 )
 
-// memory has two sizes in bytes as expressions.
+// memory has two sizes in bytes, as expressions.
 type memory struct {
-	outputs sym.Int // outputs that steps write
-	maxLive sym.Int // maximum of live intermediate values
+	outputs sym.Int // size of the outputs that steps write
+	maxLive sym.Int // maximum size of the live intermediate values
 }
 
 // memoryOf computes the memory of a planned graph with symbolic sizes. It returns false if the expressions would be
@@ -39,7 +39,8 @@ func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 	lastReader := lastReaders(g)
 	var live sym.Int
 	freedAfter := make([]sym.Int, len(g.Nodes)) // indexed by node: the bytes of the values that are dead after the node
-	// moments has the bytes that are live during each step, except where another step never has fewer.
+	// moments has the number of bytes that are live during each step. A step is omitted if another step never has fewer
+	// bytes.
 	var moments []sym.Int
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {
@@ -86,11 +87,11 @@ func lastReaders(g *graph.Graph) map[*graph.Value]int {
 	return readers
 }
 
-// bufferElements returns the number of elements in the buffer of a value. In a value that is not dense, the gaps
-// between elements count, too.
+// bufferElements returns the number of elements in the buffer of a value. If a value is not dense, the gaps between
+// elements count, too.
 func bufferElements(v *graph.Value) sym.Int {
-	// v.Meta has example sizes. The answer holds for all sizes, because a step writes a value either densely for all
-	// sizes or for none.
+	// v.Meta has example sizes. The answer holds for all sizes: if a step writes a value densely at one size, it does
+	// so at all sizes.
 	if v.Meta.IsNonOverlappingAndDense() {
 		return v.Type.Numel().Simplify()
 	}

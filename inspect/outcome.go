@@ -25,9 +25,9 @@ type Outcome struct {
 	Readers  []string `json:"readers" doc:"The nodes of the original graph that read the value."`
 }
 
-// addOutcome describes in the explanation how the program computes a value. binding is the program for one set of
-// sizes. value belongs to binding.Graph, the original graph. The graph of the plan is a rewritten copy, in which values
-// and nodes keep their names. binding.Program has the compiled steps of the plan.
+// addOutcome adds a description of how the program computes a value to the explanation. binding is the program for one
+// set of sizes. value belongs to binding.Graph, the original graph. The graph of the plan is a rewritten copy in which
+// values and nodes keep their names. binding.Program has the compiled steps of the plan.
 func addOutcome(explanation *Explanation, p *program.Program, binding *program.Binding, value *graph.Value) {
 	outcome := &Outcome{Strategy: p.Options().Strategy.Name(), With: []string{}, Strides: []int{}, Reads: []string{},
 		Readers: []string{}}
@@ -63,8 +63,8 @@ func addOutcome(explanation *Explanation, p *program.Program, binding *program.B
 	}
 }
 
-// isInGraph reports whether a value is part of g, the graph that runs. (A value that [graph.Graph.Value] returns may
-// belong to a removed node.)
+// isInGraph reports whether a value is part of g, the graph that runs. ([graph.Graph.Value] may return a value of a
+// removed node.)
 func isInGraph(v *graph.Value, g *graph.Graph) bool {
 	return v.Node == nil || slices.Contains(g.Nodes, v.Node)
 }
@@ -99,7 +99,7 @@ func noStepReason(v *graph.Value, plan *passes.Plan) string {
 	return ""
 }
 
-// addStep adds to o the step that computes v, if there is one. o.Strides must be set.
+// addStep adds the step that computes v to o, if there is one. o.Strides must be set.
 func (o *Outcome) addStep(v *graph.Value, p *exec.Program, plan *passes.Plan) {
 	for _, candidate := range p.Steps() {
 		if !slices.Contains(candidate.Ops, v.Node.Name) {

@@ -29,7 +29,7 @@ func propertyOf(g *graph.Graph, text string) (property, error) {
 	} else if equals := strings.LastIndexByte(text, '='); equals > 0 {
 		parsed.value, format = text[:equals], text[equals+1:]
 	}
-	pin, err := graph.ParsePin(format) // accepts also pins that are no memory formats
+	pin, err := graph.ParsePin(format) // ParsePin also accepts pins that are not memory formats
 	if parsed.value == "" || err != nil || pin.Format == tensor.NoFormat {
 		return parsed, fmt.Errorf("there is no property %q: want no-copies, VALUE=FORMAT or FORMAT(VALUE)", text)
 	}

@@ -9,21 +9,21 @@ import (
 )
 
 // This file chooses the samples: the sets of sizes for which [ForAll] plans a graph. A list of sizes has one size for
-// each open symbol, which is a symbol whose size comes from the inputs of a run.
+// each open symbol. An open symbol is a symbol whose size comes from the inputs of a run.
 
 // maxSamples is the maximum number of combinations of sizes among the samples.
 const maxSamples = 4096
 
 // samplesOf returns the samples of a program, each indexed by open symbol. The hints, the assumed sizes and the
 // nondegenerate sizes come first. At the nondegenerate sizes, every size that depends on an open symbol is at least 2:
-// see [program.Program.NondegenerateSizes]. Then come combinations of small sizes, bounds, and the sizes of the first
-// samples.
+// see [program.Program.NondegenerateSizes]. They are followed by combinations of small sizes, bounds, and the sizes of
+// the first samples.
 func samplesOf(p *program.Program) [][]int {
 	list := append(slices.Clone(p.Hints()), p.AssumedSizes())
 	if sizes := p.NondegenerateSizes(context.Background()); sizes != nil {
 		list = append(list, sizes)
 	}
-	combinations := [][]int{nil} // of the sizes of the symbols so far
+	combinations := [][]int{nil} // of the sizes of the symbols processed so far
 	for i := range p.OpenSymbols() {
 		candidates := candidateSizes(p, i, list)
 		var extended [][]int

@@ -14,7 +14,7 @@ import (
 )
 
 // Specialization is a plan for all sizes that satisfy its guards. If the guards are unknown, it is used only for its
-// hint, the sizes for which it was planned.
+// hint: the sizes for which it was planned.
 type Specialization struct {
 	Hint    map[string]int  `json:"hint" doc:"The sizes for which it was planned and priced, by symbol."`
 	Holds   []string        `json:"holds_while" doc:"The guards: it serves sizes that satisfy all of these conditions."`
@@ -25,7 +25,7 @@ type Specialization struct {
 	Unknown string          `json:"unknown,omitzero" doc:"Why the guards are unknown."`
 }
 
-// Guard says what requires a condition on sizes.
+// Guard is the reason for a condition on sizes: the node that requires it.
 type Guard struct {
 	Node  string   `json:"node,omitzero" doc:"The node whose inference requires it; left out if an input or the planner requires it."`
 	Op    string   `json:"op,omitzero" doc:"The op of the node."`
@@ -43,9 +43,10 @@ type Regret struct {
 	Bytes  *int           `json:"bytes,omitzero" doc:"The value of the memory formulas at these sizes, in bytes."`
 }
 
-// Specializations describes the plans for the hints (graphrun.Options.Hints). Without hints, it describes one plan: for
-// sizes of at least 2 if it finds them, otherwise for the assumed sizes. Specializations plans the graph several times.
-// The list is empty if no size is open, and for graphs that run in segments.
+// Specializations describes the plans for the hints (graphrun.Options.Hints). Without hints, it describes one plan.
+// This is a plan for sizes of at least 2 if there are such sizes, otherwise the plan for the assumed sizes.
+// Specializations plans the graph several times. The list is empty if no size is open, or if the graph runs in
+// segments.
 func Specializations(p *graphrun.Program) ([]Specialization, error) {
 	internal := (*program.Program)(p)
 	if _, err := internal.Compiled(); err != nil || !internal.Specializes() {
@@ -110,8 +111,8 @@ func describe(p *program.Program, spec *program.Specialization) Specialization {
 	return described
 }
 
-// addMemory sets described.Memory to the two memory formulas, and returns an evaluator of them. It returns nil and sets
-// nothing if the expressions are long or symbolic planning fails.
+// addMemory sets described.Memory to the two memory formulas, and returns an evaluator of them. If the expressions are
+// long or symbolic planning fails, it returns nil and sets nothing.
 func addMemory(described *Specialization, p *program.Program, spec *program.Specialization) *sym.Evaluator {
 	symbolicPlan, err := p.SymbolicPlanOf(context.Background(), spec, spec.Hint)
 	if err != nil {
@@ -177,13 +178,13 @@ func sizesToPrice(p *program.Program) (list []pricedSizes) {
 // values would exceed memory.
 const unboundedFactor = 64
 
-// unboundedSizes returns the sizes of a hint, except that the size of symbol i, at least 1, is multiplied by the
-// returned factor. If no multiple fits, the factor is 1 and the sizes must not be used.
+// unboundedSizes returns the sizes of a hint, with the size of symbol i multiplied by the returned factor. A size of 0
+// counts as 1. If no multiple fits, the factor is 1 and the sizes must not be used.
 func unboundedSizes(p *program.Program, hint []int, i int) (sizes []int, factor int) {
 	sizes = slices.Clone(hint)
 	for factor = unboundedFactor; factor > 1; factor /= 2 {
 		sizes[i] = max(hint[i], 1) * factor
-		if _, err := p.GraphAt(context.Background(), sizes); err == nil { // an error means that values exceed memory
+		if _, err := p.GraphAt(context.Background(), sizes); err == nil { // GraphAt fails if values exceed memory
 			break
 		}
 	}
@@ -207,7 +208,7 @@ func regret(p *program.Program, spec *program.Specialization, priced pricedSizes
 	if err != nil {
 		return compared, err
 	}
-	applied, err := p.Follow(ctx, spec, g) // plans g by the decisions of the specialization
+	applied, err := p.Follow(ctx, spec, g) // plans g with the decisions of the specialization
 	switch {
 	case errors.As(err, new(*passes.Misfit)): // the decisions cannot be applied at these sizes
 		return compared, nil

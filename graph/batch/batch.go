@@ -2,8 +2,8 @@
 // independent, one run with several rows computes the same results as a separate run for each row.
 //
 // A row is a slice along one dimension of the inputs, such as an image or a sequence. [Follow] follows this dimension
-// through the nodes, by the facts of their ops ([graph.Op.ParallelLoops]). [Proof.Resize] returns the graph for another
-// number of rows.
+// through the nodes. It uses the parallel loops that ops state ([graph.Op.ParallelLoops]). [Proof.Resize] returns the
+// graph for another number of rows.
 package batch
 
 import (
@@ -18,32 +18,33 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// Proof says that the rows of a graph are independent. Row i of each value depends only on row i of the inputs, and all
-// rows are computed in the same way. In some values, a row is several slices of the dimension, as after a reshape that
-// merges dimensions.
+// Proof is a proof that the rows of a graph are independent. Row i of each value depends only on row i of the inputs,
+// and all rows are computed in the same way. In some values, a row is several slices of the dimension, as after a
+// reshape that merges dimensions.
 type Proof struct {
 	// Rows is the number of rows of the graph.
 	Rows int
 
 	graph            *graph.Graph
-	inputs           map[string]int            // by name of an input with rows: the dimension of the rows
+	inputs           map[string]int            // indexed by name of an input with rows: the dimension of the rows
 	places           map[*graph.Value]rowPlace // only of values that depend on the rows
-	repeatedOperands map[operand]rowPlace      // constants that have an equal slice for each row: see loopFits
+	repeatedOperands map[operand]rowPlace      // constants that repeat one slice for each row: see loopFits
 }
 
-// rowPlace says where the rows of a value are. Dimension dim is divided into outer blocks, and each block contains all
-// rows. A row has k = Shape[dim] / (blocks*Rows) adjacent slices in each block. For example, with 3 rows, a dimension
-// of size 12 and 2 blocks, k is 2:
+// rowPlace describes where a value has the rows. Dimension dim is divided into outer blocks, and each block contains
+// all rows. A row has k = Shape[dim] / (blocks*Rows) adjacent slices in each block. For example, with 3 rows, a
+// dimension of size 12 and 2 blocks, k is 2:
 //
 //	index   0  1  2  3  4  5    6  7  8  9 10 11
 //	row     0  0  1  1  2  2    0  0  1  1  2  2
 //	block   0  0  0  0  0  0    1  1  1  1  1  1
 //
-// In block b, row r has the k indices from (b*Rows + r)*k on. A reshape of [2, 3, 2] with the rows in dimension 1 to
-// [12] gives this place.
+// In block b, row r has k indices, starting at (b*Rows + r)*k. A reshape to [12] gives this place if the operand is [2,
+// 3, 2] with the rows in dimension 1.
 type rowPlace struct{ dim, blocks int }
 
-// noRows is the place of values that do not depend on the rows. graph.Whole is negative: Dim(v) >= 0 if v has rows.
+// noRows is the place of values that do not depend on the rows. graph.Whole is negative, so Dim(v) >= 0 means that v
+// has rows.
 var noRows = rowPlace{graph.Whole, 1}
 
 // operand is an operand of a node.
@@ -115,8 +116,8 @@ func (p *Proof) Outputs() []int {
 }
 
 // followAll follows nodes in order, and then checks the outputs. If the rows may be at several places after a reshape,
-// followAll tries these places in order, each with all later nodes. If all fail, it returns the error of the last node
-// that any attempt reached, and the node that prevents the proof there.
+// followAll tries these places in order. For each place it follows all later nodes. If all fail, followAll returns the
+// error of the attempt that followed the most nodes, and the node that prevents the proof in this attempt.
 func (p *Proof) followAll(nodes []*graph.Node) (culprit *graph.Node, reason error) {
 	s := &search{Proof: p, nodes: nodes, furthest: -1, retriesLeft: maxRetriesPerNode * len(nodes)}
 	succeeded := s.followFrom(0)
@@ -129,8 +130,8 @@ func (p *Proof) followAll(nodes []*graph.Node) (culprit *graph.Node, reason erro
 	return s.culprit, s.reason
 }
 
-// maxRetriesPerNode limits the attempts of followAll, which follows each node again at most this number of times on
-// average.
+// maxRetriesPerNode limits the attempts of followAll: a node is followed again at most this number of times, on average
+// over all nodes.
 const maxRetriesPerNode = 64
 
 // search is the state of followAll.
@@ -140,7 +141,7 @@ type search struct {
 	retriesLeft int // how often nodes may be followed again
 	failedAt    int // index of the node at which the last attempt failed; len(nodes) for the outputs
 
-	// The failure at the largest index.
+	// The failure of the attempt with the largest index:
 	furthest int
 	culprit  *graph.Node
 	reason   error
@@ -242,8 +243,8 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 
 // chooseLoop finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the
 // places of the results. The loop divides dimension OperandDims[i] of operand i, and dimension ResultDims[i] of result
-// i. Among several loops it prefers the fewest repeated operands (see loopFits). It returns false if there is no such
-// loop.
+// i. Among several loops it prefers the fewest repeated operands (see loopFits). chooseLoop returns false if there is
+// no such loop.
 func (p *Proof) chooseLoop(n *graph.Node, loops []graph.Parallel) bool {
 	var best *graph.Parallel
 	var repeated []int
@@ -265,11 +266,12 @@ func (p *Proof) chooseLoop(n *graph.Node, loops []graph.Parallel) bool {
 	return true
 }
 
-// loopFits reports whether the iterations of a loop are rows of the operands. repeated lists the operands that do not
-// depend on the rows and yet have a slice for each iteration: constants whose slices are all equal, such as a bias that
-// is stored once for each row. blocks is [rowPlace].blocks of the operands.
+// loopFits reports whether the iterations of a loop are rows of the operands. repeated lists constants that have a
+// slice for each iteration although they do not depend on the rows, such as a bias that is stored once for each row.
+// All slices of such a constant are equal. blocks is [rowPlace].blocks of the operands.
 func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, blocks int, ok bool) {
-	// The loop must divide each operand with rows along their dimension, and all must have the same number of blocks.
+	// The loop must divide each operand that has rows along the dimension of the rows. All these operands must have the
+	// same number of blocks.
 	for i, arg := range n.In {
 		if arg.Kind != graph.TensorArg || p.Dim(arg.Value) < 0 {
 			continue
@@ -285,7 +287,7 @@ func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, b
 	for i, arg := range n.In {
 		dim := loop.OperandDims[i]
 		switch {
-		case arg.Kind != graph.TensorArg || dim == graph.Whole: // every iteration reads it as a whole
+		case arg.Kind != graph.TensorArg || dim == graph.Whole: // every iteration reads the whole operand
 		case p.Dim(arg.Value) >= 0: // checked above
 		case loop.MayBroadcast != nil && loop.MayBroadcast[i] && arg.Meta().Shape[dim] == 1: // one slice for all rows
 		case arg.Value.Const != nil && equalRows(arg.Value.Const, rowPlace{dim, blocks}, p.Rows):
@@ -303,8 +305,8 @@ func (p *Proof) loopFits(n *graph.Node, loop *graph.Parallel) (repeated []int, b
 // places with one block and one slice for each row, only these places are returned.
 //
 // For example, with 3 rows in dimension 1 of [2, 3, 2], a row has 2 separate sequences of elements in row-major order.
-// The new shape [12] has the rows in dimension 0 with 2 blocks. The new shape [2, 6] has them in dimension 1 with 1
-// block, because its dimension 0 already separates the 2 sequences.
+// The new shape [12] has the rows in dimension 0 with 2 blocks. The new shape [2, 6] has the rows in dimension 1 with 1
+// block, because dimension 0 separates the 2 sequences.
 func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	before, after, place := n.In[0].Meta(), n.Out[0].Meta, p.placeOf(n.In[0].Value)
 	if before.DType.Size() != after.DType.Size() || before.Numel() != after.Numel() || before.Numel() == 0 {
@@ -314,8 +316,8 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 	leading := 1                                                  // product of the sizes before dim
 	var list []rowPlace
 	for dim, size := range after.Shape {
-		// Each index in the dimensions before dim must have the same number of sequences. These are the blocks of
-		// dimension dim, and each block must divide into Rows equal parts.
+		// The dimensions before dim must divide the sequences evenly. The sequences at one index of these dimensions
+		// are the blocks of dimension dim. Each block must divide into Rows equal parts.
 		blocks := sequences / leading
 		if sequences%leading == 0 && size%(blocks*p.Rows) == 0 {
 			list = append(list, rowPlace{dim, blocks})

@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Resize returns the inferred graph for another number of rows, the items of a batch. The proof has the dimension of
-// the rows in each value ([Proof.Dim]). Resize changes attributes that contain sizes of results, and repeats constants
-// that have a slice for each row. The graph of the proof is not changed. Both graphs share ops and the data of all
-// other constants. For example, with 2 rows in dimension 0, Resize(3) changes the shape [2, 4] of a value to [3, 4],
-// the attribute shape=[2, 4] of a reshape to [3, 4], and a constant [[1], [1]] to [[1], [1], [1]].
+// Resize returns the inferred graph for another number of rows. Resize changes attributes that contain sizes of
+// results, and repeats constants that have a slice for each row. The graph of the proof is not changed. Both graphs
+// share ops and the data of all other constants. For example, with 2 rows in dimension 0, Resize(3) changes the shape
+// [2, 4] of a value to [3, 4], the attribute shape=[2, 4] of a reshape to [3, 4], and a constant [[1], [1]] to [[1],
+// [1], [1]].
 func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 	if p == nil || p.graph == nil {
 		return nil, errors.New("the proof was not made by Follow")
@@ -22,7 +22,7 @@ func (p *Proof) Resize(rows int) (*graph.Graph, error) {
 		return nil, fmt.Errorf("%d rows: want at least 1", rows)
 	}
 	g := p.graph.Clone()
-	g.Sort() // no node moves, because an inferred graph is sorted: g.Nodes[i] remains the copy of p.graph.Nodes[i]
+	g.Sort() // an inferred graph is already sorted, so g.Nodes[i] remains the copy of p.graph.Nodes[i]
 	for name, dim := range p.inputs {
 		v := g.Value(name)
 		if err := g.ResizeInput(v, dim, p.scaledSize(v.Meta.Shape[dim], rows)); err != nil {
@@ -52,7 +52,7 @@ type repeatedConstant struct {
 	place rowPlace
 }
 
-// repeatConstants replaces the constants that have a slice for each row, in the resized graph g, which is a copy of the
+// repeatConstants replaces the constants of the resized graph g that have a slice for each row. g is a copy of the
 // proof's graph.
 func (p *Proof) repeatConstants(g *graph.Graph, rows int) error {
 	replacements := map[repeatedConstant]*graph.Value{}
@@ -122,7 +122,7 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 	blockSlices := rowSlices * rows
 	isSame := true
 	eachIndex(t.Shape, func(_ int, index []int) bool {
-		// Compare with the element of the first row of the same block at the same position within the row.
+		// Compare with the corresponding element of the first row of the block.
 		slice := index[dim]
 		element := t.At(index...)
 		index[dim] = slice/blockSlices*blockSlices + slice%rowSlices
@@ -134,7 +134,7 @@ func equalRows(t *tensor.Tensor, place rowPlace, rows int) bool {
 	return isSame
 }
 
-// withRows returns a constant of equal rows with another number of these rows.
+// withRows returns a constant with equal rows that differs from t in the number of rows.
 func withRows(t *tensor.Tensor, place rowPlace, rows, newRows int) (*tensor.Tensor, error) {
 	dim := place.dim
 	rowSlices := t.Shape[dim] / rows / place.blocks // slices of one row in one block

@@ -14,7 +14,7 @@ import (
 
 // Marshal returns the graph in DOT. Inputs, constants, nodes and outputs are boxes with name, op, dtype, shape, strides
 // and, for a result on a device, the place. Each tensor operand is an arrow. A node that a pass inserted has a dashed
-// box with the reason of the insertion. For example, the text for y = relu(x) is, without the styles,
+// box with the reason of the insertion. For example, without the styles, the text for y = relu(x) is
 //
 //	digraph "net" {
 //	  0 [label="x\ninput\nfloat32[2,3]@(3,1)"];
@@ -68,7 +68,7 @@ const (
 	insertedStyle = `, style="filled,dashed", fillcolor="#fde2d2", color="#c0392b"`
 )
 
-// addNode writes the box of a node, from which the arrows of all its results start.
+// addNode writes the box of a node. The arrows of all results of the node start at this box.
 func (d *drawing) addNode(n *graph.Node) {
 	style := ""
 	if n.Why != "" {
@@ -106,7 +106,7 @@ func labelOf(n *graph.Node) []string {
 	return lines
 }
 
-// numbersText lists the operands that are plain numbers, which have no arrow: "other=0.5".
+// numbersText lists the operands that are plain numbers, as in "other=0.5". Such operands have no arrow.
 func numbersText(n *graph.Node) string {
 	var list []string
 	for i, arg := range n.In {
@@ -134,7 +134,7 @@ func (d *drawing) addOperandArrows(n *graph.Node) error {
 	return nil
 }
 
-// operandLabel returns the name of an operand; empty if the node has only one.
+// operandLabel returns the name of an operand. It is empty if the node has only one operand.
 func operandLabel(n *graph.Node, i int) string {
 	params := n.Op.Params
 	switch {

@@ -1,7 +1,7 @@
 // Package indices finds the integers that are valid indices in a graph, so that input data can be generated.
 //
-// It computes the graph for all candidate integers at once, with each candidate as one element of a tensor. The nodes
-// are computed by the reference functions of their ops ([graph.Semantics.Ref]).
+// It computes the graph for all candidate integers at once: each candidate is one element of a tensor. The reference
+// functions of ops ([graph.Semantics.Ref]) compute the nodes.
 package indices
 
 import (
@@ -15,9 +15,9 @@ import (
 // it is within the bounds ([graph.Param.IndexBound]) of all operands that use the input as indices. Valid omits inputs
 // that are not used as indices, and inputs whose valid candidates it cannot determine. The graph must be inferred.
 //
-// An input is followed to its uses through element-wise ops (pointwise ops, copies, conversions) and through views, but
-// not through ops that combine two inputs or move elements. For example, let x be an input, and let a table of 3 rows
-// be read at the indices x - 1:
+// Valid follows an input to its uses through element-wise ops (pointwise ops, copies, conversions) and through views.
+// It does not follow ops that combine two inputs or move elements. For example, let x be an input, and let a table of 3
+// rows be read at the indices x - 1:
 //
 //	candidates       0  1  2  3  4
 //	x - 1           -1  0  1  2  3
@@ -73,8 +73,8 @@ type search struct {
 type inputDependence struct {
 	input   *graph.Value
 	numbers *tensor.Tensor // the function's result for each candidate
-	// origin is the last view between the input and the value; the input if there is none. If two values have the same
-	// origin, their elements at equal positions depend on the same element of the input.
+	// origin is the last view between the input and the value, or the input if there is no view. If two values have the
+	// same origin, their elements at equal positions depend on the same element of the input.
 	origin *graph.Value
 }
 
@@ -117,8 +117,8 @@ func (s *search) dropRejected(n *graph.Node) {
 	}
 }
 
-// addNode computes the dependences of a node's results. A view has the operand's numbers at other positions; a copy has
-// them at the same positions. The numbers of other element-wise nodes are computed.
+// addNode computes the dependences of a node's results. A view has the operand's numbers at other positions, and a copy
+// has them at the same positions. For other element-wise nodes, addNode computes the numbers.
 func (s *search) addNode(n *graph.Node) {
 	if n.Op.Kind == graph.View && !n.Op.ReadsStorage && !n.Op.Identity {
 		for _, v := range n.Out {
@@ -176,8 +176,8 @@ func (s *search) operandsOf(n *graph.Node) (common *inputDependence, operands []
 	return common, operands
 }
 
-// broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates. The shape has
-// one dimension, of size 1, or no dimension if the constant has none.
+// broadcastable returns a constant of one element in a shape that broadcasts with a list of candidates. The shape is
+// [1], or [] if the constant has no dimensions.
 func broadcastable(t *tensor.Tensor) *tensor.Tensor {
 	shape := []int{1}
 	if t.Rank() == 0 {

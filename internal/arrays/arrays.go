@@ -9,7 +9,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// IsText reports whether an array is read as strings for input v (see [npz.Strings]). The array then has one more
+// IsText reports whether an array is read as strings for input v (see [npz.Strings]). Such an array has one more
 // dimension, for the characters, and the input is an int64 tensor of codes.
 func IsText(array tensor.Meta, v *graph.Value) bool {
 	rank := len(v.Meta.Shape)
@@ -20,8 +20,8 @@ func IsText(array tensor.Meta, v *graph.Value) bool {
 		(array.DType == tensor.Uint32 || array.DType == tensor.Uint8)
 }
 
-// IsCompatible reports whether an array of dtype given may be passed to an input of dtype want. The dtypes must be
-// equal, except that uint16 may hold the bits of bfloat16, which numpy lacks.
+// IsCompatible reports whether an array of dtype `given` may be passed to an input of dtype `want`. The dtypes must be
+// equal, with one exception: an array of uint16 may hold the bits of bfloat16, which numpy lacks.
 func IsCompatible(given, want tensor.DType) bool {
 	return given == want || given == tensor.Uint16 && want == tensor.BFloat16
 }

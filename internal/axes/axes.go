@@ -1,10 +1,10 @@
 // Package axes visits the elements of one operand and a few outputs along two kinds of dimensions. Kept dimensions
 // index the results. Each result is computed along the other dimensions, which are reduced or scanned. Reductions in
-// package iter use this package, and kernels that process lines, such as a running sum or softmax.
+// package iter use this package. So do kernels that process lines, such as a running sum or softmax.
 //
 // [Dims] converts metas to axes. [Split] separates the two kinds, sorts axes by stride, and merges adjacent axes that
-// one axis can replace. A [Walker] visits the positions. A [Loader] copies runs into blocks of the loop's dtype; a run
-// is a sequence of elements with a constant stride. Sizes are in elements and strides in bytes.
+// one axis can replace. A [Walker] visits the positions. A run is a sequence of elements with a constant stride. A
+// [Loader] copies runs into blocks of the loop's dtype. Sizes are in elements and strides in bytes.
 //
 // For example, a sum of a row-major [2, 3, 4] operand of float32 over its last two dimensions has one kept axis, of
 // size 2 and stride 48, and one reduced axis, of size 12 and stride 4.
@@ -18,8 +18,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MaxOutputs is the maximum number of outputs. It is a constant, so that an [Axis] and a [Walker] contain arrays, which
-// need no allocation.
+// MaxOutputs is the maximum number of outputs. The number is a constant, so that [Axis] and [Walker] can contain
+// arrays, which need no allocation.
 const MaxOutputs = 4
 
 // Axis is a dimension of a walk, the loop nest over the kept or over the reduced dimensions.
@@ -29,8 +29,8 @@ type Axis struct {
 	OutStrides [MaxOutputs]int // strides of the outputs in bytes
 }
 
-// Dims returns the dimensions of an operand, in order. Outputs must have the operand's shape, with stride 0 in reduced
-// dimensions. Dims panics for more than MaxOutputs outputs, and for metas of different ranks.
+// Dims returns the dimensions of an operand, in order, as axes. Outputs must have the operand's shape, with stride 0 in
+// reduced dimensions. Dims panics if there are more than MaxOutputs outputs, or if metas have different ranks.
 func Dims(input tensor.Meta, outs ...tensor.Meta) []Axis {
 	if len(outs) > MaxOutputs {
 		panic(fmt.Sprintf("axes: there are %d outputs: want at most %d", len(outs), MaxOutputs))
@@ -51,10 +51,10 @@ func Dims(input tensor.Meta, outs ...tensor.Meta) []Axis {
 	return dims
 }
 
-// Split divides dimensions, given slowest first, into kept and reduced axes, fastest first. Both lists are ordered by
-// ascending stride of the operand, and adjacent axes are merged if one axis can replace them. If inOrder is set, the
-// reduced axes keep the order of dims, so that the position in a walk along them is the logical index. Each list has at
-// least one axis, of size 1 if necessary. Split panics if reducedDims and dims differ in length.
+// Split divides dimensions, given slowest first, into kept and reduced axes, fastest first. It sorts both lists by
+// ascending stride of the operand, and merges adjacent axes if one axis can replace them. If inOrder is set, it does
+// not sort the reduced axes: a position in a walk along them is then the logical index. Each list has at least one
+// axis, of size 1 if necessary. Split panics if reducedDims and dims differ in length.
 func Split(dims []Axis, reducedDims []bool, inOrder bool) (kept, reduced []Axis) {
 	if len(reducedDims) != len(dims) {
 		panic(fmt.Sprintf("axes: reducedDims has %d elements: want %d, one for each dimension", len(reducedDims),
@@ -94,8 +94,8 @@ func merge(axes []Axis) []Axis {
 	return out
 }
 
-// canMerge reports whether one axis can replace a and next, the next slower axis. It can if a step along next equals
-// a.Size steps along a, for the operand and all outputs.
+// canMerge reports whether one axis can replace a and `next`, the next slower axis. This is possible if a step along
+// `next` equals a.Size steps along a, for the operand and all outputs.
 func (a *Axis) canMerge(next *Axis) bool {
 	mergeable := a.Size*a.InStride == next.InStride
 	for i, step := range a.OutStrides {
@@ -119,7 +119,7 @@ type Walker struct {
 	Axes       []Axis
 	Index      []int           // by axis: the index of the current position
 	Offset     int             // byte offset of the current position in the operand
-	OutOffsets [MaxOutputs]int // by output: byte offset of the position of the last Seek
+	OutOffsets [MaxOutputs]int // by output: byte offset of the position after the last Seek
 }
 
 // Seek moves to position i, which must be in range. Index must have an element for each axis, or it panics.
@@ -148,7 +148,7 @@ func (w *Walker) Next() {
 		if w.Index[dim]++; w.Index[dim] < axis.Size {
 			return
 		}
-		w.Offset -= axis.Size * axis.InStride // back to index 0, and on to the next axis
+		w.Offset -= axis.Size * axis.InStride // go back to index 0, and continue with the next axis
 		w.Index[dim] = 0
 	}
 }

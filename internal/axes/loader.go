@@ -9,14 +9,14 @@ import (
 // BlockLen is the maximum number of elements of a block.
 const BlockLen = 1024
 
-// BlockBytes is the size in bytes of a block of the largest dtype, which has 16 bytes.
+// BlockBytes is the size in bytes of a block of the largest dtype (16 bytes per element).
 const BlockBytes = BlockLen * 16
 
 // Loader copies runs of an operand into contiguous blocks of the loop's dtype.
 type Loader struct {
 	Size          int                // size of an element in the loop, in bytes
 	Direct        bool               // no conversion: contiguous runs are used in place
-	first, second tensor.ConvertFunc // the conversions in order; second is nil if there is only one
+	first, second tensor.ConvertFunc // the conversions in order; second is nil if there is only one conversion
 	middleSize    int                // size in bytes of an element between the two conversions
 }
 
@@ -32,8 +32,8 @@ func NewLoader(from, cast, to tensor.DType) Loader {
 	return loader
 }
 
-// Load copies n <= BlockLen elements with a stride of step bytes to dst. It is unsafe: dst must have room for n
-// elements of Size bytes, and tmp for a block.
+// Load copies n <= BlockLen elements from src, with a stride of step bytes, to dst. It checks no bounds: dst must have
+// room for n elements of Size bytes, and tmp for a block.
 func (l *Loader) Load(dst, tmp, src unsafe.Pointer, step, n int) {
 	if l.second == nil {
 		l.first(dst, src, l.Size, step, n)

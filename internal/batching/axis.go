@@ -22,24 +22,25 @@ import (
 
 // Axis is the batch dimension of a program: dimension 0 of all inputs. A row is an index of this dimension. Runs are
 // joined along the batch dimension: for example, runs with inputs of shapes [2, 3, 224, 224] and [1, 3, 224, 224]
-// become one run with an input of shape [3, 3, 224, 224]. [Prove] makes an Axis if it is sure that each run then gets
-// its own results. [Axis.EfficientRows] says how many rows a batch should have.
+// become one run with an input of shape [3, 3, 224, 224]. [Prove] makes an Axis if it can prove that the rows are
+// independent. [Axis.EfficientRows] returns the number of rows that a batch should have.
 type Axis struct {
 	maxRows       int             // maximum number of rows of a batch
 	exact         bool            // runs are joined only if the plan of each run is also the plan of the batch
-	outputHasRows map[string]bool // by output: whether dimension 0 has the rows; if not, all runs have the same output
+	outputHasRows map[string]bool // by output: whether dimension 0 has the rows; else all runs have the same output
 	program       *program.Program
-	openIndex     int // index of the batch size's symbol in program.OpenSymbols, the symbols without a fixed size
+	openIndex     int // index in program.OpenSymbols (the symbols without a fixed size) of the batch size
 
-	planOf    lru.Cache[string, *plan] // by sizes, formatted by fmt.Sprint: each size is planned once
-	rowsOf    lru.Cache[string, int]   // results of EfficientRows, by its arguments, formatted by fmt.Sprint
+	planOf    lru.Cache[string, *plan] // keyed by sizes as text (fmt.Sprint); each list of sizes is planned once
+	rowsOf    lru.Cache[string, int]   // results of EfficientRows, keyed by its arguments as text (fmt.Sprint)
 	rowsLock  sync.Mutex               // held while EfficientRows plans
 	plansLock sync.Mutex
-	plans     []*plan // different plans, at most maxPlans: see uniquePlan
+	plans     []*plan // distinct plans, at most maxPlans: see uniquePlan
 }
 
 // Symbol returns the symbol of the batch size: dimension 0 of every input. It returns an error if there is no such
-// symbol, or if fixed contains it. fixed has the sizes that are the same for all runs ([program.Options.Sizes]).
+// symbol, or if `fixed` contains the symbol. fixed has the sizes that are the same for all runs
+// ([program.Options.Sizes]).
 func Symbol(g *graph.Graph, fixed map[string]int) (string, error) {
 	symbol := ""
 	for _, v := range g.Inputs {
@@ -66,18 +67,17 @@ func fixedError(symbol string) error {
 	return fmt.Errorf("the batch size %s is fixed: want an open symbol", symbol)
 }
 
-// proofRows are the batch sizes for which the independence of rows is proved. Several sizes are tried, because a model
-// that computes with its batch size may have independent rows at one size by coincidence. Primes make a coincidence at
-// all three unlikely.
+// proofRows are the batch sizes for which the independence of rows is proved. If a model computes with its batch size,
+// its rows may be independent at one size by coincidence. A coincidence at three primes is unlikely.
 var proofRows = []int{7, 11, 13}
 
 // Prove proves that the rows of a program are independent: each row of an output depends only on the same row of the
-// inputs. symbol is the result of [Symbol] for its graph g. A batch has at most maxRows rows. If exact is set, a run is
-// joined only if its own plan is also the plan of the batch. Its results then have the same bits. The error names the
-// node that prevents the proof.
+// inputs. symbol is the result of [Symbol] for the program's graph g. A batch has at most maxRows rows. If exact is
+// set, a run is joined only if the plan of the run alone is also the plan of the batch. Its results then have the same
+// bits as without the batch. The error names the node that prevents the proof.
 func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
 	error) {
-	const noMaxBytes = 0 // New chooses the bound on bytes; the values have size 0
+	const noMaxBytes = 0 // New chooses the bound on bytes; cached values count as 0 bytes
 	axis := &Axis{maxRows: maxRows, exact: exact, program: p, openIndex: slices.Index(p.OpenSymbols(), symbol),
 		planOf: lru.New[string, *plan](maxSizes, noMaxBytes), rowsOf: lru.New[string, int](maxSizes, noMaxBytes)}
 	if axis.openIndex < 0 {
@@ -118,7 +118,7 @@ func (a *Axis) proveAt(ctx context.Context, g *graph.Graph, rows int) error {
 	for _, input := range g.Inputs {
 		rowDims[input.Name] = 0
 	}
-	// Follow finds the dimension of the rows in each output: -1 if the output has none.
+	// Follow finds the dimension of the rows in each output, or -1 if the output has no rows.
 	proof, err := batch.Follow(sized, rowDims)
 	if err != nil {
 		return err
@@ -133,20 +133,22 @@ func (a *Axis) proveAt(ctx context.Context, g *graph.Graph, rows int) error {
 	return nil
 }
 
-// EfficientRows prefers a smaller batch if its relative additional cost per row is at most costTolerance. The tolerance
-// is small, because larger batches save more than predicted: for resnet18, 8 rows instead of 4 save 5% instead of 0.6%.
+// EfficientRows prefers a smaller batch if its cost per row is greater by at most the factor 1+costTolerance. The
+// tolerance is small, because larger batches save more than predicted: for resnet18, a batch of 8 rows instead of 4
+// saves 5%, while the prediction is 0.6%.
 const costTolerance = 0.005
 
 // EfficientRows returns the number of rows that a batch with the given run should have. Candidates are minRows,
-// 2*minRows, 4*minRows and so on, and maxRows, within the bounds of the batch size. maxRows is increased to twice the
-// rows of the smallest possible run, if it is less. The result is the least candidate whose predicted cost per row is
-// at most 0.5% above the minimum. For example, if the costs per row of 2, 4 and 8 rows are 10, 9.02 and 9 us, the
-// result is 4. EfficientRows prefers small batches, because they need less memory, their rows wait less, and their
-// intermediate results stay in nearer caches.
+// 2*minRows, 4*minRows and so on, and maxRows, within the bounds of the batch size. If maxRows is less than twice the
+// rows of the smallest possible run, it is increased to this number. The result is the least candidate whose predicted
+// cost per row is at most 0.5% above the minimum. For example, if the costs per row of 2, 4 and 8 rows are 10, 9.02 and
+// 9 us, the result is 4. EfficientRows prefers small batches for three reasons: they need less memory, rows wait for
+// less time, and intermediate results stay in faster caches.
 //
-// If no other run fits into a batch with the given run, the result is at most the rows of this run, so that it does not
-// wait. The result is maxRows if the run cannot be joined, or if no candidate can be planned before the context ends.
-// It is also maxRows while another call plans, so that requests of many sizes do not wait for each other.
+// If no other run fits into a batch with the given run, the result is at most the number of rows of this run. The run
+// then does not wait for others. The result is maxRows if the run cannot be joined, or if no candidate can be planned
+// before the context ends. It is also maxRows while another call of EfficientRows plans, so that requests of many sizes
+// do not wait for each other.
 func (a *Axis) EfficientRows(ctx context.Context, run *Run, minRows, maxRows int) int {
 	cannotBeJoined := run.Rows == 0 || a.exact && run.plan == nil
 	if cannotBeJoined {
@@ -188,7 +190,7 @@ func (a *Axis) findEfficientRows(ctx context.Context, sizes []int, minRows, maxR
 	for rows := minRows; ; rows = min(2*rows, maxRows) {
 		sizes[a.openIndex] = rows
 		plan, _, err := a.program.PlanAt(ctx, sizes)
-		interrupt.Check(ctx) // some errors of PlanAt mean that the context has ended
+		interrupt.Check(ctx) // an error of PlanAt may mean that the context has ended
 		if err == nil {
 			costs[rows] = plan.CostNS / float64(rows)
 			minCost = min(minCost, costs[rows])
@@ -209,8 +211,8 @@ func (a *Axis) findEfficientRows(ctx context.Context, sizes []int, minRows, maxR
 // plan is a plan that serves several batch sizes. Runs with the same plan compute the same bits for each row.
 type plan struct {
 	decisions *passes.Decisions
-	impls     map[string]*graph.Impl // by node; may differ from the decisions, see program.Program.Implementations
-	// foldOrders has the order of the sums of each node: see graph.Kernel. It depends on the number of rows.
+	impls     map[string]*graph.Impl // by node; may differ from the decisions: see program.Program.Implementations
+	// foldOrders has the order of the sums of each node: see graph.Kernel. The order depends on the number of rows.
 	foldOrders map[string]string
 }
 
@@ -221,8 +223,8 @@ func (p *plan) equal(other *plan) bool {
 }
 
 // planAt returns the plan for the sizes of a run, but with the given number of rows. It returns nil if there is no such
-// plan, or if the context ends first. Equal plans have the same pointer, unless a.plans already has maxPlans other
-// plans.
+// plan, or if the context ends first. For equal plans it returns the same pointer, as long as a.plans has fewer than
+// maxPlans plans.
 func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 	sizes = slices.Clone(sizes)
 	sizes[a.openIndex] = rows
@@ -248,7 +250,7 @@ func (a *Axis) planAt(ctx context.Context, sizes []int, rows int) *plan {
 }
 
 // uniquePlan returns the element of a.plans that equals the candidate. If there is none, it returns the candidate, and
-// adds it unless a.plans has maxPlans elements.
+// adds the candidate if a.plans has fewer than maxPlans elements.
 func (a *Axis) uniquePlan(candidate *plan) *plan {
 	a.plansLock.Lock()
 	defer a.plansLock.Unlock()
@@ -263,7 +265,8 @@ func (a *Axis) uniquePlan(candidate *plan) *plan {
 	return candidate
 }
 
-// Bounds on the plans that are kept for comparison, and on the sizes whose plans are known.
+// These constants limit the number of plans that are kept for comparison, and the number of sizes whose plans are
+// cached.
 const (
 	maxPlans = 16
 	maxSizes = 1024

@@ -19,19 +19,19 @@ import (
 //   - oneRow, the plan for one row;
 //   - mixed, the plan for one row with some implementations of manyRows.
 //
-// A candidate has two ratios, at 1 row and at `rows` rows: its cost divided by the cost of the plan that is made for
-// this number of rows. PreferOneRowPlan chooses the candidate whose greater ratio is the least. For example, with 8
-// rows:
+// A candidate has two ratios: one at 1 row and one at `rows` rows. A ratio is the candidate's cost divided by the cost
+// of the plan that is made for this number of rows. PreferOneRowPlan chooses the candidate whose greater ratio is the
+// least. For example, with 8 rows:
 //
 //	candidate   cost at 1 row  cost at 8 rows  ratios
 //	manyRows    30 µs          80 µs           1.5, 1
 //	oneRow      20 µs          100 µs          1, 1.25    chosen
 //
 // An open symbol is a symbol without a fixed size. A specialization of a program is a plan for a range of sizes. Its
-// decisions, such as implementations, are chosen for one size of each open symbol, and followed at the other sizes.
+// decisions, such as implementations, are made for one size of each open symbol, and apply at the other sizes.
 //
-// preferred reports whether it chose oneRow or mixed. It is false if other sizes are open, because costs depend on
-// them. symbol is the result of [Symbol]. For oneRow and mixed, pins has:
+// preferred reports whether PreferOneRowPlan chose oneRow or mixed. It is false if other sizes than the batch size are
+// open, because costs depend on these sizes. symbol is the result of [Symbol]. For oneRow and mixed, pins has:
 //   - the pins of p;
 //   - the implementations taken from manyRows;
 //   - replacements of implementations that cannot run `rows` rows.
@@ -69,7 +69,7 @@ type comparison struct {
 	program                    *program.Program
 	graph                      *graph.Graph
 	oneRowSizes, manyRowsSizes []int // sizes of the open symbols
-	// Costs in ns of the plans that are made for these sizes. planForManyRows sets them.
+	// These are the costs in ns of the plans that are made for these sizes. planForManyRows sets them.
 	leastAtOneRow, leastAtManyRows float64
 }
 
@@ -79,16 +79,16 @@ type candidate struct {
 	atOneRow, atManyRows *passes.Plan // the plan, applied to one row and to many rows
 }
 
-// planForManyRows returns the candidate manyRows, and sets the least costs. It returns nil if this is also the plan for
-// one row, or if there is no plan for one of the sizes.
+// planForManyRows returns the candidate manyRows, and sets the least costs. It returns nil if this candidate is also
+// the plan for one row, or if one of the sizes has no plan.
 func (c *comparison) planForManyRows(ctx context.Context) *candidate {
 	p := c.program
 	manyRowsSpec, oneRowSpec := p.SpecializationAt(ctx, c.manyRowsSizes), p.SpecializationAt(ctx, c.oneRowSizes)
 	if manyRowsSpec == nil || oneRowSpec == nil || manyRowsSpec.Decisions.Equal(oneRowSpec.Decisions) {
 		return nil
 	}
-	// A plan found by a search and the same plan made from cached decisions may differ slightly in cost, so all plans here
-	// are made from decisions.
+	// The cost of a plan may differ slightly between a search and cached decisions. Therefore all plans here are made
+	// from decisions.
 	bestAtOneRow := followAt(ctx, p, oneRowSpec, c.oneRowSizes)
 	manyRows := &candidate{atOneRow: followAt(ctx, p, manyRowsSpec, c.oneRowSizes),
 		atManyRows: followAt(ctx, p, manyRowsSpec, c.manyRowsSizes)}
@@ -99,8 +99,8 @@ func (c *comparison) planForManyRows(ctx context.Context) *candidate {
 	return manyRows
 }
 
-// planForOneRow returns the plan for one row with pins. It adds pins where implementations do not support many rows,
-// and plans anew until all of them do. It returns nil if there is no such plan.
+// planForOneRow returns the plan for one row with pins. If implementations do not support many rows, it adds pins and
+// plans again. It returns nil if there is no plan whose implementations all support many rows.
 func (c *comparison) planForOneRow(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
 	for {
 		plan, err := c.planWithPins(ctx, pins)
@@ -120,8 +120,9 @@ func (c *comparison) planForOneRow(ctx context.Context, pins map[string]graph.Pi
 	}
 }
 
-// planWithPins returns the plan for one row with pins. Its implementations at many rows may differ from those at one
-// row. It returns nil if there is no plan, or if many rows cannot be run with its decisions.
+// planWithPins returns the plan for one row with pins. The implementations at many rows may differ from the
+// implementations at one row. planWithPins returns nil if there is no plan, or if the decisions of the plan cannot be
+// applied to many rows.
 func (c *comparison) planWithPins(ctx context.Context, pins map[string]graph.Pin) (*candidate, error) {
 	p, options := c.program, *c.program.Options()
 	if !maps.Equal(pins, options.Pins) {
@@ -147,7 +148,8 @@ func (c *comparison) planWithPins(ctx context.Context, pins map[string]graph.Pin
 	return plan, nil
 }
 
-// followAt plans a program for sizes by the decisions of a specialization. It returns nil if they cannot be applied.
+// followAt plans a program for sizes, with the decisions of a specialization. It returns nil if the decisions cannot be
+// applied.
 func followAt(ctx context.Context, p *program.Program, spec *program.Specialization, sizes []int) *passes.Plan {
 	g, err := p.GraphAt(ctx, sizes)
 	if err != nil {
@@ -160,7 +162,8 @@ func followAt(ctx context.Context, p *program.Program, spec *program.Specializat
 	return plan
 }
 
-// replacedImpls returns the nodes whose implementations in graphs a and b differ, with the name of the one in b.
+// replacedImpls returns the nodes whose implementations differ between graphs a and b. It maps each node to the name of
+// the implementation in b.
 func replacedImpls(a, b *graph.Graph) map[string]string {
 	names, before := map[string]string{}, program.ImplsOf(a)
 	for name, impl := range program.ImplsOf(b) {
@@ -183,8 +186,8 @@ func withImpl(pins map[string]graph.Pin, node, impl string) map[string]graph.Pin
 	return copied
 }
 
-// mixedPins returns the pins of oneRow and further pins: implementations of manyRows. It adds them in the order of
-// changesTo, as long as the greater ratio of the estimated costs falls.
+// mixedPins returns the pins of oneRow and further pins: implementations of manyRows. It adds the implementations in
+// the order of changesTo, as long as this decreases the greater ratio of the estimated costs.
 func (c *comparison) mixedPins(oneRow, manyRows *candidate) map[string]graph.Pin {
 	pins := oneRow.pins
 	costAtOneRow, costAtManyRows := oneRow.costs()
@@ -211,7 +214,7 @@ type implChange struct {
 // changesTo returns the changes of oneRow to implementations of manyRows that save cost at many rows. The change with
 // the greatest ratio of saved to added cost is the first.
 func (c *comparison) changesTo(manyRows, oneRow *candidate) []implChange {
-	unplannedOps := map[string]*graph.Op{} // by name of node: the ops of the graph before the passes
+	unplannedOps := map[string]*graph.Op{} // by name of node: the op in the graph before the passes
 	for _, n := range c.graph.Nodes {
 		unplannedOps[n.Name] = n.Op
 	}
@@ -243,7 +246,7 @@ type plannedNode struct {
 	costNS float64
 }
 
-// nodesOf returns the nodes of a candidate's plan at one row, by name.
+// nodesOf returns the nodes of a candidate's plan at one row, keyed by name.
 func nodesOf(plan *candidate) map[string]candidateNode {
 	nodes := make(map[string]candidateNode, len(plan.atOneRow.Graph.Nodes))
 	for _, n := range plan.atOneRow.Graph.Nodes {
@@ -258,8 +261,8 @@ func nodesOf(plan *candidate) map[string]candidateNode {
 	return nodes
 }
 
-// withLeastRatio returns the candidate with the least maxRatio; the first one of equal ones. Candidates may be nil,
-// except the first one.
+// withLeastRatio returns the candidate with the least maxRatio. Among equal candidates it returns the first. All
+// candidates except the first may be nil.
 func (c *comparison) withLeastRatio(candidates ...*candidate) *candidate {
 	best := candidates[0]
 	for _, other := range candidates[1:] {

@@ -7,7 +7,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Run has the inputs of a run that may be joined with others.
+// Run has the inputs of a run that may be joined with other runs.
 type Run struct {
 	In    map[string]*tensor.Tensor
 	Rows  int   // 0 if the run cannot be joined
@@ -15,9 +15,9 @@ type Run struct {
 	plan  *plan // the plan of the run alone, if Axis.exact is set; nil if there is none
 }
 
-// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, its inputs are
-// invalid, or its number of rows is 0 or not below the maximum of a batch. NewRun plans the program for the run's
-// sizes; if the context ends first, the run is not joined.
+// NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, if the inputs
+// are invalid, or if the number of rows is 0 or not below the maximum of a batch. NewRun plans the program for the
+// run's sizes. If the context ends first, the run is not joined.
 func (a *Axis) NewRun(ctx context.Context, in map[string]*tensor.Tensor) *Run {
 	run := a.NewSingleRun(in)
 	if run.Rows > 0 && a.exact {
@@ -26,7 +26,8 @@ func (a *Axis) NewRun(ctx context.Context, in map[string]*tensor.Tensor) *Run {
 	return run
 }
 
-// NewSingleRun is [Axis.NewRun] without the search for the run's plan, for a caller that does not join the run.
+// NewSingleRun returns a run as [Axis.NewRun] does, without the search for the run's plan. It is for callers that do
+// not join the run.
 func (a *Axis) NewSingleRun(in map[string]*tensor.Tensor) *Run {
 	run := &Run{In: in}
 	if a == nil {
@@ -41,8 +42,8 @@ func (a *Axis) NewSingleRun(in map[string]*tensor.Tensor) *Run {
 }
 
 // Batch returns the indices of the runs that are joined with runs[0], in ascending order. The first index is 0.
-// Together, joined runs have at most maxRows rows, and at most the number that [Prove] permits. Batch plans the program
-// for numbers of rows that it has not tried before.
+// Together, joined runs have at most maxRows rows, and at most the number of rows that [Prove] permits. Batch plans the
+// program for each new number of rows.
 func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	first := runs[0]
 	chosen, rows := []int{0}, first.Rows
@@ -55,7 +56,7 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 			chosen, rows = append(chosen, i+1), rows+run.Rows
 		}
 	}
-	// canJoin ensured that each run by itself has the plan first.plan. Remove the last run until the batch has this plan,
+	// Because of canJoin, each run alone has the plan first.plan. Remove the last run until the batch has this plan,
 	// too.
 	ctx := context.Background() // a batch belongs to several runs
 	for a.exact && len(chosen) > 1 && (first.plan == nil || a.planAt(ctx, first.sizes, rows) != first.plan) {
@@ -65,8 +66,8 @@ func (a *Axis) Batch(runs []*Run, maxRows int) []int {
 	return chosen
 }
 
-// canJoin reports whether two runs can be joined: both have the same plan and the same sizes, except for the number of
-// rows.
+// canJoin reports whether two runs can be joined: whether they have the same plan, and the same sizes apart from the
+// number of rows.
 func (r *Run) canJoin(other *Run) bool {
 	if other.Rows == 0 || r.plan != other.plan {
 		return false
@@ -82,8 +83,9 @@ func (r *Run) canJoin(other *Run) bool {
 // joinedPool recycles the memory of joined inputs.
 var joinedPool tensor.Pool
 
-// Join concatenates the inputs of runs along the first dimension. The result may be released when neither it nor the
-// outputs of its run are used any more ([tensor.Tensor.Release]). Join does not copy the inputs of a single run.
+// Join concatenates the inputs of runs along the first dimension. The caller may release the result
+// ([tensor.Tensor.Release]) when it uses neither the result nor the outputs of the joined run. Join does not copy the
+// inputs of a single run.
 func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 	if len(runs) == 1 {
 		return runs[0].In, nil

@@ -16,7 +16,7 @@ import (
 type Claim struct {
 	// Text is the claim with normalized spacing.
 	Text string
-	// Predicates are the predicates of the claim, each once.
+	// Predicates are the predicates of the claim, without duplicates.
 	Predicates []Predicate
 	// Condition returns the condition on sizes and strides under which the claim holds.
 	Condition func(shape, strides []sym.Int) sym.Bool
@@ -42,7 +42,7 @@ type claimParser struct {
 	token                string
 }
 
-// failf returns an error at the column of the current token.
+// failf returns an error with the column of the current token.
 func (p *claimParser) failf(format string, args ...any) error {
 	return fmt.Errorf("column %d: %s", p.tokenStart+1, fmt.Sprintf(format, args...))
 }
@@ -76,7 +76,7 @@ func (p *claimParser) next() {
 	p.token, p.tokenEnd = unread[:length], p.tokenEnd+length
 }
 
-// accept returns whether the current token is the given one. If so, it reads the next token.
+// accept reports whether the current token is the given token. If so, it reads the next token.
 func (p *claimParser) accept(token string) bool {
 	if p.token != token {
 		return false
@@ -165,15 +165,15 @@ type ClaimReport struct {
 	Classes int
 	// Proved reports whether the claim holds in all classes.
 	Proved bool
-	// Sizes and Strides are a counterexample; nil if none was found.
+	// Sizes and Strides are a counterexample, or nil if none was found.
 	Sizes, Strides []int
 
 	env *sym.Env
 }
 
-// ProveClaim decides the claim's formula for every class of sizes and strides. In a class, all comparisons in the
-// formula have the same answers. If the formula is false in a class, ProveClaim searches for sizes and strides that
-// refute the claim. The rank must be from 0 to 6.
+// ProveClaim decides the claim's formula for every class of sizes and strides. A class is a set of sizes and strides
+// for which all comparisons in the formula have the same answers. If the formula is false in a class, ProveClaim
+// searches for sizes and strides that refute the claim. The rank must be from 0 to 6.
 func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 	switch {
 	case claim.Condition == nil:
@@ -184,7 +184,8 @@ func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 	report := &Report{Rank: rank, env: sym.NewEnv()}
 	report.shape, report.strides = newShapeAndStrides(report.env, rank)
 	report.Formula = claim.Condition(report.shape, report.strides)
-	// Report.refute finds sizes and strides for which the formula differs from Branches. Here Branches is always true.
+	// Report.refute finds sizes and strides for which the formula differs from Branches. Here Branches always returns
+	// true.
 	report.Predicate.Branches = func([]sym.Int, []sym.Int) bool { return true }
 	result := &ClaimReport{Claim: claim, Rank: rank, Formula: report.Formula, Proved: true, env: report.env}
 	cases, err := sym.Fork(report.env, maxPaths, func() (bool, error) { return report.Formula.Holds(), nil })
@@ -192,7 +193,7 @@ func ProveClaim(claim Claim, rank int) (*ClaimReport, error) {
 		return nil, err
 	}
 	result.Classes = len(cases)
-	for _, path := range cases { // a class of the condition path.If; path.Value is the value of the formula in it
+	for _, path := range cases { // path.If is the condition of a class; path.Value is the formula's value in the class
 		if path.Value && path.Err == nil {
 			continue
 		}

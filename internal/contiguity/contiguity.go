@@ -1,17 +1,17 @@
 // Package contiguity has PyTorch's predicates about sizes and strides, such as is_contiguous and is_channels_last.
 // Sizes and strides are numbers or symbolic expressions ([sym.Int]).
 //
-// Each [Predicate] has two forms. Condition is a formula without branches ([sym.Bool]). Branches is PyTorch's C++ code,
-// with its branches. Each branch decides a comparison by [sym.Bool.Holds], which may record the outcome as a guard: an
-// assumption about the symbols. For example, these are the two forms of "contiguous" for shape [x1, x2] and strides
-// [y1, y2]:
+// Each [Predicate] has two forms. Condition is a formula without branches ([sym.Bool]). Branches follows PyTorch's C++
+// code, with the same branches. [sym.Bool.Holds] decides the comparison of a branch, and may record the outcome as a
+// guard: an assumption about the symbols. For example, these are the two forms of "contiguous" for shape [x1, x2] and
+// strides [y1, y2]:
 //
 //	Condition: x1*x2 = 0 or ((x2 = 1 or y2 = 1) and (x1 = 1 or y1 = x2))
 //	Branches:  if x1*x2 == 0 { return true }
 //	           if x2 != 1 && y2 != 1 { return false }
 //	           return x1 == 1 || y1 == x2
 //
-// [Prove] proves that both forms agree. It follows every path through the branches for one rank. For all ranks it
+// [Prove] proves that both forms agree. For one rank, it follows every path through the branches. For all ranks, it
 // uses an induction over the dimensions (Predicate.Steps). A claim is a formula over several predicates. [ParseClaim]
 // parses a claim, and [ProveClaim] proves it for one rank.
 package contiguity
@@ -26,7 +26,7 @@ type branchesFunc = func(shape, strides []sym.Int) bool
 
 // Predicate is a predicate in two forms.
 type Predicate struct {
-	// Name is the name in command lines and files.
+	// Name is the name of the predicate in command lines and files.
 	Name string
 	// Doc is a one-sentence description.
 	Doc string
@@ -39,7 +39,8 @@ type Predicate struct {
 	Steps []Step
 
 	// parts are the operands of a disjunction, such as "no elements or no overlap". They are set only if Branches sorts
-	// the dimensions. For high ranks, Prove proves each part alone, because the whole predicate has too many paths.
+	// the dimensions. For high ranks, Prove proves each part separately, because the whole predicate has too many
+	// paths.
 	parts []part
 }
 
@@ -60,9 +61,9 @@ var (
 	Order3d = []int{1, 4, 3, 2, 0}
 )
 
-// Predicates lists all predicates. A tensor.Predicate is an index of this list. Functions of Condition have the suffix
-// Formula, and functions of Branches the suffix Branches. They are in dense.go, ordered.go and sorted.go, and the
-// lemmas (Steps) in induction.go.
+// Predicates lists all predicates. A tensor.Predicate is an index of this list. The functions for Condition have the
+// suffix Formula, and the functions for Branches have the suffix Branches. They are in dense.go, ordered.go and
+// sorted.go. The lemmas (Steps) are in induction.go.
 var Predicates = []Predicate{
 	{Name: "contiguous",
 		Doc:       "The value is row-major; dimensions of size 1 do not count, and a value without elements always is.",
@@ -110,7 +111,7 @@ var Predicates = []Predicate{
 // formats are 4 and 5.
 const noRank = 0
 
-// The lemmas of the predicates in ordered.go.
+// These are the lemmas for the predicates in ordered.go.
 var (
 	orderedSteps = []Step{orderedStep, orderedFirstStep}
 	exactSteps   = []Step{orderedStep, orderedFirstStep, exactStep}

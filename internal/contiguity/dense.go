@@ -33,9 +33,9 @@ func rowMajorOrder(rank int) []int {
 	return order
 }
 
-// denseFormulaFrom returns the condition that the dimensions in order are dense. required is the stride of the first of
-// these dimensions, and next is the stride of a further dimension. For a whole value, required is 1. The induction
-// (denseStep) adds a single dimension to earlier dimensions.
+// denseFormulaFrom returns the condition that the dimensions listed in `order` are dense. The parameter required is the
+// required stride of the first listed dimension. The result next is the required stride of a further dimension. For a
+// whole value, required is 1. The induction (denseStep) adds a single dimension to earlier dimensions.
 func denseFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {
@@ -45,8 +45,8 @@ func denseFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (
 	return all, required
 }
 
-// denseLoop is denseFormulaFrom with branches: the loop of TensorImpl::compute_contiguous, and of
-// compute_channels_last_contiguous_2d and 3d.
+// denseLoop evaluates denseFormulaFrom with branches, as the loops of TensorImpl::compute_contiguous and of
+// compute_channels_last_contiguous_2d and 3d do.
 func denseLoop(order []int, shape, strides []sym.Int, required sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
 		if shape[dim].Ne(one()).Holds() {
@@ -59,7 +59,7 @@ func denseLoop(order []int, shape, strides []sym.Int, required sym.Int) (all boo
 	return true, required
 }
 
-// denseFormula returns the formula of a predicate: the value has the rank of order, and is dense in this order.
+// denseFormula returns the formula of the predicate that the value has the rank of `order` and is dense in this order.
 func denseFormula(order []int) conditionFunc {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
@@ -70,7 +70,7 @@ func denseFormula(order []int) conditionFunc {
 	}
 }
 
-// denseBranches returns denseFormula with branches.
+// denseBranches returns the predicate of denseFormula in the form with branches.
 func denseBranches(order []int) branchesFunc {
 	return func(shape, strides []sym.Int) bool {
 		if len(shape) != len(order) {
@@ -87,7 +87,7 @@ func contiguousFormula(shape, strides []sym.Int) sym.Bool {
 	return numel(shape).Eq(sym.Int{}).Or(all)
 }
 
-// contiguousBranches is contiguousFormula with branches: TensorImpl::compute_contiguous.
+// contiguousBranches evaluates contiguousFormula with branches, as TensorImpl::compute_contiguous does.
 func contiguousBranches(shape, strides []sym.Int) bool {
 	if numel(shape).Eq(sym.Int{}).Holds() {
 		return true

@@ -8,11 +8,11 @@ import (
 )
 
 // A predicate of strides has two forms: a loop with branches, such as denseLoop, and a formula without branches, such
-// as denseFormulaFrom. Both get an order of dimensions and the state z before them, and return whether these dimensions
-// satisfy the predicate, and the next z. The lemmas of this file show that both forms agree for all ranks. There are
-// three groups:
+// as denseFormulaFrom. Both take an order of dimensions and the state z before them. They return whether these
+// dimensions satisfy the predicate, and the next state z. The lemmas of this file show that both forms agree for all
+// ranks. There are three groups:
 //   - Lemmas that add a dimension of size s and stride t to earlier dimensions. z is the result for the earlier
-//     dimensions: the stride or the bound for the next dimension.
+//     dimensions: the required stride or the bound for the next dimension.
 //   - noElementsStep and disjunctionStep, for the conditions that are evaluated before a loop.
 //   - sortStep, sortedDenseStep and reachStep, for the order in which a loop visits the dimensions.
 //
@@ -21,8 +21,8 @@ import (
 //	loop:    if s != 1 { if t != z { return false }; z = z*s }
 //	formula: s = 1 ∨ t = z; the next z is z*s
 //
-// If a dimension fails, the loop returns false, and the formula, a conjunction over the dimensions, stays false. The
-// next z then does not matter, so the two may differ.
+// If a dimension fails, the loop returns false, and the formula, a conjunction over the dimensions, remains false. Then
+// the next z does not matter, and may differ between the two forms.
 
 // Step is a lemma of the induction over the dimensions, for symbolic sizes and strides.
 type Step struct {
@@ -46,7 +46,7 @@ func (s Step) checkAllPaths() (holds bool, paths int, err error) {
 	return holds, len(cases), err
 }
 
-// symbol returns an unknown size or stride: any number from 0 on. The hint 2 does not limit it.
+// symbol returns an unknown size or stride, which may be any number from 0 on. The hint 2 does not limit the number.
 func symbol(env *sym.Env, name string) sym.Int {
 	s, err := env.Symbol(name, 0, math.MaxInt, 2)
 	if err != nil {
@@ -62,13 +62,13 @@ func isCertain(b sym.Bool) bool {
 	return v && known
 }
 
-// agree reports whether both forms hold or neither does and, if they hold, whether their next strides or bounds are the
-// same.
+// agree reports whether both forms have the same truth value. If they hold, their next strides or bounds must also be
+// the same.
 func agree(loopHolds bool, loopNext sym.Int, formula sym.Bool, formulaNext sym.Int) bool {
 	return loopHolds == formula.Holds() && (!loopHolds || isCertain(loopNext.Eq(formulaNext)))
 }
 
-// denseStep is the induction step of denseLoop and denseFormulaFrom. Their state is one stride.
+// denseStep is the induction step of denseLoop and denseFormulaFrom. The state of these forms is one stride.
 var denseStep = Step{
 	Claim: "Suppose both forms hold for some dimensions, whose next stride is z. With one more dimension of any " +
 		"size and stride, both hold or neither does; if they hold, the next stride is the same. For no " +
@@ -113,13 +113,13 @@ var disjointStep = Step{
 	},
 }
 
-// orderedStep and orderedFirstStep are the induction steps of orderedLoop and orderedFormulaFrom: orderedFirstStep for
-// dimension 0, the batch, and orderedStep for each other dimension.
+// orderedStep and orderedFirstStep are the induction steps of orderedLoop and orderedFormulaFrom. orderedFirstStep is
+// for dimension 0 (the batch), and orderedStep is for each other dimension.
 var orderedStep = Step{
 	Claim: "Suppose both forms hold for some dimensions, with the lower bound z for the next stride. With one " +
 		"more dimension that is not dimension 0, both hold or neither does; if they hold, the next bound is " +
 		"the same. For no dimensions both hold, with z = 0.",
-	// 1 stands for every dimension other than 0: the forms compare the number of a dimension only with 0.
+	// Dimension 1 represents every dimension except 0, because the forms compare the index of a dimension only with 0.
 	Check: func(symbol func(string) sym.Int) bool { return orderedStepHolds(symbol, 1) },
 }
 
@@ -130,7 +130,7 @@ var orderedFirstStep = Step{
 
 // orderedStepHolds checks the induction step for dimension dim, 0 or 1.
 func orderedStepHolds(symbol func(string) sym.Int, dim int) bool {
-	// Two elements, because dim is an index. Only the elements with index dim are used.
+	// The lists have two elements, because dim is an index. Only the elements with index dim are used.
 	shape, strides := []sym.Int{symbol("s"), symbol("s")}, []sym.Int{symbol("t"), symbol("t")}
 	z, channels := symbol("z"), symbol("c")
 	loopHolds, loopNext := orderedLoop([]int{dim}, shape, strides, z, channels)
@@ -138,12 +138,12 @@ func orderedStepHolds(symbol func(string) sym.Int, dim int) bool {
 	return agree(loopHolds, loopNext, formula, formulaNext)
 }
 
-// noElementsStep is the lemma for values without elements. The loop returns true early for them, and the formula has
-// the disjunct numel = 0.
+// noElementsStep is the lemma for values without elements. For such values, the loop returns true early, and the
+// formula has the disjunct numel = 0.
 var noElementsStep = Step{
 	Claim: "An early return of true without elements is the disjunct Eq(numel, 0).",
 	Check: func(symbol func(string) sym.Int) bool {
-		// rest = 0 stands for the condition of the loop.
+		// rest = 0 represents the condition of the loop.
 		isEmpty, loopCondition := symbol("numel").Eq(sym.Int{}), symbol("rest").Eq(sym.Int{})
 		loopHolds := isEmpty.Holds() || loopCondition.Holds()
 		return loopHolds == isEmpty.Or(loopCondition).Holds()
@@ -155,7 +155,7 @@ var disjunctionStep = Step{
 	Claim: "Evaluating predicates one by one until one holds computes their disjunction.",
 	Check: func(symbol func(string) sym.Int) bool {
 		disjunction, loopHolds := sym.BoolOf(false), false
-		// A symbol stands for each predicate: the predicate holds if the symbol is 0.
+		// A symbol represents each predicate: the predicate holds if the symbol is 0.
 		for _, name := range []string{"contiguous", "channels_last", "channels_last_3d", "sorted"} {
 			predicate := symbol(name).Eq(sym.Int{})
 			disjunction, loopHolds = disjunction.Or(predicate), loopHolds || predicate.Holds()
@@ -165,8 +165,8 @@ var disjunctionStep = Step{
 }
 
 // forOrderedPair returns a Check that calls check for dimensions 0 and 1, where `first` precedes `last` in the order of
-// strides. On some paths, `first` is 0, and on others 1. The Check also fails unless exactly one of the two dimensions
-// precedes the other.
+// strides. `first` is 0 on some paths, and 1 on the other paths. The Check fails, too, unless exactly one of the two
+// dimensions precedes the other.
 func forOrderedPair(check func(shape, strides []sym.Int, first, last int) bool) func(func(string) sym.Int) bool {
 	return func(symbol func(string) sym.Int) bool {
 		shape := []sym.Int{symbol("s0"), symbol("s1")}
@@ -183,8 +183,8 @@ func forOrderedPair(check func(shape, strides []sym.Int, first, last int) bool) 
 	}
 }
 
-// sortStep is the lemma for the order of sortedDims: from the dimension that precedes all others to the dimension that
-// all others precede, without dimensions of size 1.
+// sortStep is the lemma for the order of sortedDims. This order begins with the dimension that precedes all others,
+// ends with the dimension that all others precede, and omits dimensions of size 1.
 var sortStep = Step{
 	Claim: "Of any two dimensions one precedes the other. The sort drops dimensions of size 1, and puts the " +
 		"dimension that all others precede last.",
@@ -203,8 +203,8 @@ var sortStep = Step{
 //
 //	size of d = 1 ∨ stride of d = product over the other dimensions e of (size of e if e precedes d, else 1)
 //
-// Check shows the products of two dimensions: the size of `first` for `last`, and 1 for `first`. Step 1 of the claim is
-// denseStep, the first of the predicate's steps.
+// Check shows the claim for two dimensions: the product for `last` is the size of `first`, and the product for `first`
+// is 1. Step 1 in the claim is denseStep, the first of the predicate's steps.
 var sortedDenseStep = Step{
 	Claim: "Let m be the dimension that all others precede. The product that the formula compares with the " +
 		"stride of m has the size of every other dimension as a factor. The product for another dimension has 1 " +

@@ -2,9 +2,9 @@ package contiguity
 
 import "github.com/graphrun/graphrun/sym"
 
-// This file has the predicates by which PyTorch recognizes and suggests a channels-last format. They test the order of
-// the strides; the value need not be dense. In the order channels, width, height, batch ([Order2d]), each stride must
-// be at least stride * size of the previous dimension. For example, both columns of strides pass:
+// This file has the predicates with which PyTorch recognizes and suggests a channels-last format. They test the order
+// of the strides. The value need not be dense. In the order channels, width, height, batch ([Order2d]), each stride
+// must be at least stride * size of the previous dimension. For example, the strides of both columns pass the test:
 //
 //	dimension      size   dense strides   strides of a slice
 //	1 (channels)   3      1               1
@@ -15,13 +15,13 @@ import "github.com/graphrun/graphrun/sym"
 // Each predicate has two forms, which must agree: a formula ([sym.Bool]), and a loop with the branches of PyTorch's C++
 // code. [sym.Bool.Holds] decides a branch, and may record the outcome as a guard. The zero sym.Int{} is the number 0.
 
-// orderedFormulaFrom returns the condition that the sizes of the dimensions in order are not 0, and that their strides
-// pass the test of order. minStride is the lower bound of the first stride, and next is the lower bound of the stride
-// of a further dimension. For a whole value, minStride is 0. The proof by induction that both forms agree (orderedStep)
-// adds a single dimension to earlier dimensions.
+// orderedFormulaFrom returns the condition that the sizes of the dimensions listed in `order` are not 0, and that their
+// strides pass the test of the order. minStride is the lower bound of the first stride. The result next is the lower
+// bound of the stride of a further dimension. For a whole value, minStride is 0. The induction (orderedStep) adds a
+// single dimension to earlier dimensions.
 //
-// At dimension 0, the lower bound must differ from channelStride, the stride of the channels. PyTorch thereby rejects
-// ambiguous values, such as a value of shape [N, 1, 1, 1] with equal strides.
+// At dimension 0, the lower bound must differ from channelStride, the stride of the channels. By this condition,
+// PyTorch rejects ambiguous values, such as a value of shape [N, 1, 1, 1] with equal strides.
 func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channelStride sym.Int) (all sym.Bool,
 	next sym.Int) {
 	all = sym.BoolOf(true)
@@ -35,7 +35,7 @@ func orderedFormulaFrom(order []int, shape, strides []sym.Int, minStride, channe
 	return all, minStride
 }
 
-// orderedLoop is orderedFormulaFrom with branches: the loop of is_channels_last_strides_2d_s4 and 3d_s5.
+// orderedLoop evaluates orderedFormulaFrom with branches, as the loop of is_channels_last_strides_2d_s4 and 3d_s5 does.
 func orderedLoop(order []int, shape, strides []sym.Int, minStride, channelStride sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
 		if shape[dim].Eq(sym.Int{}).Holds() {
@@ -55,8 +55,8 @@ func orderedLoop(order []int, shape, strides []sym.Int, minStride, channelStride
 	return true, minStride
 }
 
-// orderedFormula returns the formula of a predicate: the value has the rank of order, the stride of its channels is not
-// 0, and orderedFormulaFrom holds.
+// orderedFormula returns the formula of a predicate: the value has the rank of `order`, the stride of its channels is
+// not 0, and orderedFormulaFrom holds.
 func orderedFormula(order []int) conditionFunc {
 	return func(shape, strides []sym.Int) sym.Bool {
 		if len(shape) != len(order) {
@@ -67,7 +67,7 @@ func orderedFormula(order []int) conditionFunc {
 	}
 }
 
-// orderedBranches returns orderedFormula with branches.
+// orderedBranches returns the predicate of orderedFormula in the form with branches.
 func orderedBranches(order []int) branchesFunc {
 	return func(shape, strides []sym.Int) bool {
 		if len(shape) != len(order) || strides[1].Eq(sym.Int{}).Holds() {
@@ -78,9 +78,10 @@ func orderedBranches(order []int) branchesFunc {
 	}
 }
 
-// exactFormulaFrom returns the condition that the strides of the dimensions in order are the products of the sizes of
-// the earlier dimensions. In contrast to denseFormulaFrom, it also compares the strides of dimensions of size 1.
-// required is the stride of the first of these dimensions, and next is the stride of a further dimension.
+// exactFormulaFrom returns the condition that the stride of each dimension listed in `order` is the product of the
+// sizes of the earlier dimensions. In contrast to denseFormulaFrom, it also compares the strides of dimensions of size
+// 1. The parameter required is the required stride of the first listed dimension. The result next is the required
+// stride of a further dimension.
 func exactFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (all sym.Bool, next sym.Int) {
 	all = sym.BoolOf(true)
 	for _, dim := range order {
@@ -90,8 +91,8 @@ func exactFormulaFrom(order []int, shape, strides []sym.Int, required sym.Int) (
 	return all, required
 }
 
-// exactLoop is exactFormulaFrom with branches: it compares strides with the results of get_channels_last_strides_2d
-// and 3d.
+// exactLoop evaluates exactFormulaFrom with branches: it compares strides with the results of
+// get_channels_last_strides_2d and 3d.
 func exactLoop(order []int, shape, strides []sym.Int, required sym.Int) (all bool, next sym.Int) {
 	for _, dim := range order {
 		if !strides[dim].Eq(required).Holds() {
@@ -113,7 +114,7 @@ func exactFormula(order []int) conditionFunc {
 	}
 }
 
-// exactBranches returns exactFormula with branches.
+// exactBranches returns the predicate of exactFormula in the form with branches.
 func exactBranches(order []int) branchesFunc {
 	return func(shape, strides []sym.Int) bool {
 		if !orderedBranches(order)(shape, strides) {

@@ -15,8 +15,8 @@ import (
 //	return y1 == 1
 //
 // The atoms are x1 ≤ 1 and y1 = 1. There are three paths: x1 ≤ 1 (both forms are true); x1 > 1 and y1 = 1 (true); x1 >
-// 1 and y1 ≠ 1 (false). A decision is the answer of a comparison, such as x1 > 1. sym.Fork repeats a computation for
-// both answers of each comparison that earlier answers do not decide, and returns a case for each path.
+// 1 and y1 ≠ 1 (false). A decision is the answer of a comparison, such as x1 > 1. If earlier answers do not decide a
+// comparison, sym.Fork repeats the computation for both answers. It returns a case for each path.
 type Report struct {
 	Predicate Predicate
 	Rank      int
@@ -34,7 +34,8 @@ type Report struct {
 	Proved bool
 	// Counterexample is nil if the forms agree.
 	Counterexample *Counterexample
-	// ByParts reports that the predicate is proved by its parts, and that Paths are the paths through them: see [Prove].
+	// ByParts reports that the parts of the predicate were proved separately, and that Paths are the paths through the
+	// parts: see [Prove].
 	ByParts bool
 
 	env            *sym.Env
@@ -43,7 +44,7 @@ type Report struct {
 
 // Path is one path through both forms.
 type Path struct {
-	// Part names the part of the predicate, in a proof by parts.
+	// Part is the name of the part of the predicate, if the parts are proved separately.
 	Part string
 	// Decisions is the conjunction of the decisions (answers of comparisons) of the branching form. Condition is the
 	// conjunction of the decisions of both forms.
@@ -61,24 +62,24 @@ type StepReport struct {
 }
 
 // Counterexample is a path on which the forms disagree, with sizes and strides that take this path. Sizes and Strides
-// are nil if the search found none.
+// are nil if the search found no such sizes and strides.
 type Counterexample struct {
 	Path           Path
 	Sizes, Strides []int
 }
 
-// maxPaths bounds the paths that a proof follows.
+// maxPaths is the maximum number of paths that a proof follows.
 const maxPaths = 200_000
 
 // minRankByParts is the smallest rank at which predicates with a sort are proved by their parts.
 const minRankByParts = 5
 
-// Prove follows every path through both forms of a predicate, for values of a rank from 0 to 6. It also checks the
-// steps of the induction. It runs the code of both forms. If earlier answers do not decide a comparison, Prove follows
-// both answers.
+// Prove follows every path through both forms of a predicate, for values of a rank from 0 to 6. Prove runs the code of
+// both forms. If earlier answers do not decide a comparison, it follows both answers. It also checks the steps of the
+// induction.
 //
-// A predicate that sorts the dimensions has a path for each order of the dimensions. From rank 5 on, the parts of such
-// a predicate are proved one by one. This suffices, because the predicate is a disjunction of its parts. Symmetric
+// A predicate that sorts the dimensions has a path for each order of the dimensions. At ranks from 5 on, the parts of
+// such a predicate are proved one by one. This suffices, because the predicate is a disjunction of its parts. Symmetric
 // parts are proved only for non-decreasing strides, because renumbering the dimensions reduces every other case to this
 // case. Prove fails if the rank is not supported.
 func Prove(predicate Predicate, rank int) (*Report, error) {
@@ -155,7 +156,7 @@ func (report *Report) assumptions(part part) (assumed []sym.Bool) {
 	return assumed
 }
 
-// followPath follows one path through both forms of a part. The environment gives the answers of their comparisons.
+// followPath follows one path through both forms of a part. The environment decides the comparisons of both forms.
 func (report *Report) followPath(part part, assumed []sym.Bool) (Path, error) {
 	for _, condition := range assumed {
 		if err := report.env.Assume(condition); err != nil {
@@ -182,7 +183,7 @@ func newShapeAndStrides(env *sym.Env, rank int) (shape, strides []sym.Int) {
 	return shape, strides
 }
 
-// atoms returns the comparisons in the formula and in the conditions of the paths, each once.
+// atoms returns the comparisons in the formula and in the conditions of the paths, without duplicates.
 func (report *Report) atoms() []sym.Bool {
 	listed := map[string]bool{}
 	var out []sym.Bool
@@ -201,15 +202,15 @@ func (report *Report) atoms() []sym.Bool {
 	return out
 }
 
-// maxAttempts bounds the random sizes and strides that a search for a counterexample tries.
+// maxAttempts is the maximum number of random sizes and strides that a search for a counterexample tries.
 const maxAttempts = 200_000
 
-// strideChoices are the strides that a search for a counterexample tries: the products of two sizes from 0 to 3, 1
-// twice as often, and 5, which is no such product.
+// strideChoices are the strides that a search for a counterexample tries: the products of two sizes from 0 to 3, and 5,
+// which is no such product. 1 is listed twice, so that it is tried twice as often.
 var strideChoices = []int{0, 1, 1, 2, 3, 4, 5, 6, 9}
 
 // refute searches for sizes and strides for which the forms disagree. It tries random sizes, mostly with the strides
-// that the condition of the path implies. The sizes and strides need not take the path.
+// that the condition of the path implies. The sizes and strides that it finds need not take the path.
 func (report *Report) refute(path Path) *Counterexample {
 	shape, strides := report.shape, report.strides
 	counterexample := &Counterexample{Path: path}
@@ -243,7 +244,7 @@ func (report *Report) refute(path Path) *Counterexample {
 // under y1 = x2, for example, y1 simplifies to x2.
 func (report *Report) impliedStrides(condition sym.Bool) []sym.Int {
 	implied := make([]sym.Int, len(report.strides))
-	// Fork is called only because it undoes the assumption; its results are not used.
+	// Fork is called only because it undoes the assumption. Its results are not used.
 	_, _ = sym.Fork(report.env, 1, func() (int, error) {
 		if report.env.Assume(condition) == nil {
 			for dim, stride := range report.strides {
@@ -273,8 +274,8 @@ func (report *Report) takenPath(counterexample *Counterexample) Path {
 }
 
 // FormsDiffer returns the condition that the forms disagree. The branching form is expressed as the disjunction of its
-// paths with a true answer. After a proof the condition is unsatisfiable. In a proof by parts, it is the disjunction
-// over the parts.
+// paths with a true answer. If the proof succeeded, the condition is unsatisfiable. In a proof by parts, it is the
+// disjunction of the conditions for the parts.
 func (report *Report) FormsDiffer() sym.Bool {
 	if !report.ByParts {
 		return report.partDiffers("", report.Formula)
@@ -282,7 +283,7 @@ func (report *Report) FormsDiffer() sym.Bool {
 	disjunction := sym.BoolOf(false)
 	for _, part := range report.Predicate.parts {
 		differs := report.partDiffers(part.name, part.condition(report.shape, report.strides))
-		if part.symmetric { // proved only for values with elements and non-decreasing strides
+		if part.symmetric { // such parts are proved only for values with elements and non-decreasing strides
 			differs = differs.And(numel(report.shape).Ne(sym.Int{}))
 			for i := 1; i < report.Rank; i++ {
 				differs = differs.And(report.strides[i-1].Le(report.strides[i]))
@@ -293,7 +294,8 @@ func (report *Report) FormsDiffer() sym.Bool {
 	return disjunction
 }
 
-// partDiffers returns the condition that a part's branching form, expressed by its paths, differs from its formula.
+// partDiffers returns the condition that a part's branching form, expressed by its paths, differs from the part's
+// formula.
 func (report *Report) partDiffers(part string, formula sym.Bool) sym.Bool {
 	holds := sym.BoolOf(false)
 	for _, path := range report.Paths {

@@ -4,12 +4,12 @@ import "github.com/graphrun/graphrun/sym"
 
 // Each predicate of this file has two forms. The branching form (suffix Branches) follows PyTorch's code and sorts the
 // dimensions. The form with the suffix Formula needs neither branches nor a sort. For example, with shape [2, 3] and
-// strides [1, 2], dimension 0 precedes dimension 1. The value is dense, because the strides are 1 and 2, the products
-// of the sizes before them. Offsets of dimension 0 reach 1, which is below the stride of dimension 1, so no elements
-// overlap.
+// strides [1, 2], dimension 0 precedes dimension 1. The value is dense, because each stride is the product of the sizes
+// of the preceding dimensions: 1 and 2. The greatest offset along dimension 0 is 1, which is less than the stride of
+// dimension 1, so no elements overlap.
 
 // nonOverlappingAndDenseFormula is the condition of TensorImpl::is_non_overlapping_and_dense. It holds for every value
-// without elements, because contiguousFormula does.
+// without elements, because contiguousFormula holds for such values.
 func nonOverlappingAndDenseFormula(shape, strides []sym.Int) sym.Bool {
 	return contiguousFormula(shape, strides).Or(denseFormula(Order2d)(shape, strides)).
 		Or(denseFormula(Order3d)(shape, strides)).Or(sortedDenseFormula(shape, strides))
@@ -52,14 +52,14 @@ func nonOverlappingAndDenseBranches(shape, strides []sym.Int) bool {
 		denseBranches(Order3d)(shape, strides) || sortedDenseBranches(shape, strides)
 }
 
-// sortedDenseBranches is TensorImpl::compute_non_overlapping_and_dense for values with elements.
+// sortedDenseBranches follows TensorImpl::compute_non_overlapping_and_dense, for values with elements.
 func sortedDenseBranches(shape, strides []sym.Int) bool {
 	all, _ := denseLoop(sortedDims(shape, strides), shape, strides, one())
 	return all
 }
 
-// sortedDims returns the dimensions of size other than 1 in the order of their strides, by insertion. Dimensions with
-// equal strides keep their order, as in precedes.
+// sortedDims returns the dimensions of size other than 1, sorted by stride (insertion sort). Dimensions with equal
+// strides keep their order, as in precedes.
 func sortedDims(shape, strides []sym.Int) []int {
 	var order []int
 	for d := range shape {
@@ -78,13 +78,13 @@ func sortedDims(shape, strides []sym.Int) []int {
 }
 
 // noOverlapFormula is the condition that the stride of each dimension of size other than 1 exceeds the greatest offset
-// that the dimensions of smaller strides reach. If it holds, no two elements share memory. The converse holds for
+// along the dimensions of smaller strides. If the condition holds, no two elements share memory. The converse holds for
 // slices of dense values, but not in general.
 func noOverlapFormula(shape, strides []sym.Int) sym.Bool {
 	return numel(shape).Eq(sym.Int{}).Or(disjointFormula(shape, strides))
 }
 
-// disjointFormula is noOverlapFormula for values with elements.
+// disjointFormula is the condition of noOverlapFormula for values with elements.
 func disjointFormula(shape, strides []sym.Int) sym.Bool {
 	all := sym.BoolOf(true)
 	for d := range shape {
@@ -93,7 +93,7 @@ func disjointFormula(shape, strides []sym.Int) sym.Bool {
 	return all
 }
 
-// reachBefore returns the greatest offset that the dimensions that precede d reach together.
+// reachBefore returns the greatest offset of an element along the dimensions that precede d.
 func reachBefore(shape, strides []sym.Int, d int) sym.Int {
 	reach := sym.Int{}
 	for other := range shape {
@@ -104,21 +104,21 @@ func reachBefore(shape, strides []sym.Int, d int) sym.Int {
 	return reach
 }
 
-// noOverlapBranches is the test of as_strided_backward (_maybe_overlapping_memory), which checks for elements first
-// and ignores dimensions of size 1.
+// noOverlapBranches follows the test of as_strided_backward (_maybe_overlapping_memory). This test first checks whether
+// there are elements, and ignores dimensions of size 1.
 func noOverlapBranches(shape, strides []sym.Int) bool {
 	return numel(shape).Eq(sym.Int{}).Holds() || disjointBranches(shape, strides)
 }
 
-// disjointBranches is noOverlapBranches for values with elements.
+// disjointBranches evaluates noOverlapBranches for values with elements.
 func disjointBranches(shape, strides []sym.Int) bool {
 	disjoint, _ := disjointLoop(sortedDims(shape, strides), shape, strides, sym.Int{})
 	return disjoint
 }
 
-// disjointLoop is the loop of _maybe_overlapping_memory over sorted dimensions. reach is the greatest offset that the
-// dimensions before the loop reach, and reachAfter the greatest offset after it (for disjointStep, the induction over
-// dimensions).
+// disjointLoop is the loop of _maybe_overlapping_memory over sorted dimensions. reach is the greatest offset along the
+// dimensions before the loop, and reachAfter is the greatest offset after the loop. Both serve disjointStep, the
+// induction over dimensions.
 func disjointLoop(order []int, shape, strides []sym.Int, reach sym.Int) (disjoint bool, reachAfter sym.Int) {
 	for _, d := range order {
 		if strides[d].Le(reach).Holds() {

@@ -1,5 +1,5 @@
-// Package devices has the devices that are available to programs. Packages with drivers register them; the main module
-// has no drivers.
+// Package devices has the devices that are available to programs. Packages with drivers register the drivers. The main
+// module has no drivers.
 package devices
 
 import (
@@ -69,7 +69,7 @@ func Open(name string) (graph.Device, error) {
 	return nil, fmt.Errorf("there is no device %q; want %s", name, strings.Join(Names(), ", "))
 }
 
-// WhyNone returns the reasons why [Open] returns the host for Auto: the errors of all drivers.
+// WhyNone returns the errors of all drivers. They are the reasons why [Open] returns the host for the name Auto.
 func WhyNone() string {
 	list := registered()
 	if len(list) == 0 {

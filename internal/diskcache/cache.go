@@ -1,9 +1,10 @@
-// Package diskcache keeps the results of expensive computations as immutable files, which processes map and share.
+// Package diskcache stores the results of expensive computations as immutable files, which processes map and share.
 //
 // An entry has a key, which identifies the computation and all its operands. An entry is written to a temporary file,
-// synced and renamed, so that a file with the name of an entry is complete. Its size and checksums are verified before
-// it is mapped. A damaged entry counts as missing. [Cache.Add] replaces a damaged entry and an entry with other data.
-// If processes write the same entry at the same time, the first file stays, and all of them map this file.
+// synced and renamed, so that a file with the name of an entry is complete. The size and the checksums of an entry are
+// verified before it is mapped. A damaged entry counts as missing. [Cache.Add] replaces a damaged entry and an entry
+// with other data. If several processes write the same entry at the same time, the first file stays, and all processes
+// map this file.
 package diskcache
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// MinBytes is the size in bytes from which data are stored. A file for less data would cost more than it saves.
+// MinBytes is the minimum size in bytes of data that are stored. A file with less data would cost more than it saves.
 const MinBytes = 16 << 10
 
 // Key identifies an entry.
@@ -35,35 +36,36 @@ func NewHash(kind string) hash.Hash {
 	return h
 }
 
-// KeyOf returns the sum of a hash of [NewHash].
+// KeyOf returns the sum of a hash that [NewHash] made, as a key.
 func KeyOf(h hash.Hash) Key { return Key(h.Sum(nil)) }
 
 // Options are the options of a cache. Zero values are good defaults.
 type Options struct {
-	// MaxBytes bounds the total size of the entries; 0 is 16 GiB. The entries that were not used for the longest time
-	// are removed first.
+	// MaxBytes is the maximum total size of the entries; 0 means 16 GiB. The least recently used entries are removed
+	// first.
 	MaxBytes int64
-	// Warn is called once, with the error after which nothing more is written; nil logs it with package slog.
+	// Warn is called once, with the first error of a write. Nothing is written after this error. If Warn is nil,
+	// package slog logs the error.
 	Warn func(error)
 }
 
-// Cache is a directory of entries. It may be used from several goroutines and processes at once. For a nil *Cache,
-// Find and Add return nil; the other methods panic.
+// Cache is a directory of entries. It may be used from several goroutines and processes at once. For a nil *Cache, Find
+// and Add return nil, and the other methods panic.
 type Cache struct {
 	dir     string
 	options Options
 
 	mu             sync.Mutex
 	mapped         map[Key]weak.Pointer[tensor.Storage] // the entries in memory
-	keys           map[weak.Pointer[tensor.Storage]]Key // of mapped entries, and of contents that were hashed
-	purgeThreshold int                                  // above this number, keys of collected storages are removed
+	keys           map[weak.Pointer[tensor.Storage]]Key // of mapped entries and of hashed contents
+	purgeThreshold int                                  // above this number, keys of collected storages are dropped
 	frozen         bool                                 // a write failed, so nothing more is written
 
 	evicting sync.Mutex // held by evict
 }
 
-// Open returns the cache in a directory, which the first write creates. Open does not fail: without access to the
-// directory, the cache is empty and stores nothing.
+// Open returns the cache in a directory. The first write creates the directory. Open does not fail: without access to
+// the directory, the cache is empty and stores nothing.
 func Open(dir string, options Options) *Cache {
 	if options.MaxBytes <= 0 {
 		options.MaxBytes = 16 << 30
@@ -77,7 +79,7 @@ func Open(dir string, options Options) *Cache {
 	return c
 }
 
-// Find returns the data of an entry, which must not be written. The process maps an entry once; the mapping ends when
+// Find returns the data of an entry, which must not be written. The process maps an entry once. The mapping ends when
 // its storage is unreachable. Find returns nil if there is no valid entry.
 func (c *Cache) Find(key Key) *tensor.Storage {
 	if c == nil {
@@ -96,7 +98,7 @@ func (c *Cache) Find(key Key) *tensor.Storage {
 	storage = tensor.StorageOf(mapping[headerSize:])
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if other := c.mapped[key].Value(); other != nil { // another goroutine was faster
+	if other := c.mapped[key].Value(); other != nil { // another goroutine has mapped the entry first
 		_ = mapping.Unmap()
 		return other
 	}
@@ -146,8 +148,8 @@ func (c *Cache) freeze(err error) {
 	}
 }
 
-// ContentKey returns a key of the contents of a storage: the key of its entry, or a digest of its bytes. The contents
-// must not change afterwards.
+// ContentKey returns a key of the contents of a storage: the key of the entry from which it is mapped, or a digest of
+// its bytes. The contents must not change afterwards.
 func (c *Cache) ContentKey(storage *tensor.Storage) Key {
 	c.mu.Lock()
 	key, ok := c.keys[weak.Make(storage)]
@@ -164,8 +166,8 @@ func (c *Cache) ContentKey(storage *tensor.Storage) Key {
 	return key
 }
 
-// Share returns a storage with the same contents that is mapped from an entry. It returns storage itself if there is no
-// entry and none can be written.
+// Share returns a storage with the same contents that is mapped from an entry. If there is no entry and none can be
+// written, it returns `storage` itself.
 func (c *Cache) Share(storage *tensor.Storage) *tensor.Storage {
 	key := c.ContentKey(storage)
 	if shared := c.Find(key); shared != nil {
@@ -177,9 +179,9 @@ func (c *Cache) Share(storage *tensor.Storage) *tensor.Storage {
 	return storage
 }
 
-// ShareRange returns a number of bytes of a file from the given offset on. They are mapped from an entry. If there is
-// no entry and none can be written, they are in new memory. If there is an entry, no memory for the bytes is allocated:
-// they are only hashed.
+// ShareRange returns a number of bytes of a file, starting at the given offset. The bytes are mapped from an entry. If
+// there is an entry, no memory for the bytes is allocated: they are only hashed. If there is no entry and none can be
+// written, the bytes are in new memory.
 func (c *Cache) ShareRange(src io.ReaderAt, offset int64, bytes int) (_ *tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
 	hash := NewHash("contents")
@@ -194,14 +196,14 @@ func (c *Cache) ShareRange(src io.ReaderAt, offset int64, bytes int) (_ *tensor.
 	if _, err := io.ReadFull(io.NewSectionReader(src, offset, int64(bytes)), storage.Bytes()); err != nil {
 		return nil, err
 	}
-	return c.Share(storage), nil // Share hashes again: the file may have changed since it was hashed here
+	return c.Share(storage), nil // Share hashes again, because the file may have changed since the first hash
 }
 
-// onlyReader hides other methods, so that [io.CopyBuffer] uses its buffer.
+// onlyReader hides all methods except Read, so that [io.CopyBuffer] uses its buffer.
 type onlyReader struct{ io.Reader }
 
-// setKey records the key of a storage. If many keys are recorded, it first removes the entries of collected storages.
-// The caller has the lock.
+// setKey records the key of a storage. If many keys are recorded, it first removes the keys of garbage-collected
+// storages. The caller has the lock.
 func (c *Cache) setKey(mapped *tensor.Storage, key Key) {
 	if len(c.keys) > c.purgeThreshold {
 		for storage := range c.keys {

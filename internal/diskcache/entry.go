@@ -101,8 +101,8 @@ func openEntry(path string, key Key) (mmap.MMap, error) {
 // path returns the path of an entry's file.
 func (c *Cache) path(k Key) string { return filepath.Join(c.dir, k.name()) }
 
-// write writes an entry, and returns its data. An entry that another process has written in the meantime stays if it
-// has the same data: all processes then share the memory of its file.
+// write writes an entry, and returns its data. If another process has written the entry in the meantime, with the same
+// data, its file stays. All processes then share the memory of this file.
 func (c *Cache) write(key Key, data []byte) (*tensor.Storage, error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 const (
 	// touchInterval is the precision of the time of the last use of an entry.
 	touchInterval = time.Minute
-	// A temporary file older than abandonedAfter counts as abandoned: no process still writes it.
+	// A temporary file older than abandonedAfter is assumed to be abandoned: no process writes it any more.
 	abandonedAfter = time.Hour
 )
 
@@ -26,9 +26,9 @@ func touch(path string, info fs.FileInfo) {
 	}
 }
 
-// evict removes entries, the least recently used first, until the total size of the entries in the directory is within
-// the limit. A process that has mapped a removed entry can still read it. evict lists the directory, because other
-// processes also write entries; a listing takes less time than the fsync of a new entry.
+// evict removes the least recently used entries until the total size of the entries in the directory is within the
+// limit. A process that has mapped a removed entry can still read it. evict lists the directory, because other
+// processes also write entries. A listing takes less time than the fsync of a new entry.
 func (c *Cache) evict() {
 	c.evicting.Lock()
 	defer c.evicting.Unlock()
@@ -53,7 +53,7 @@ func (c *Cache) listEntries() (size int64, entries []fs.FileInfo) {
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil || !info.Mode().IsRegular() {
-			continue // removed by another process, or not a regular file
+			continue // another process removed the file, or it is not a regular file
 		}
 		if isEntry(file.Name()) {
 			size, entries = size+info.Size(), append(entries, info)
@@ -71,7 +71,7 @@ func isEntry(name string) bool {
 	return ok && err == nil && len(b) == len(Key{})
 }
 
-// isAbandoned reports whether a file is a temporary file that no process still writes.
+// isAbandoned reports whether a file is an abandoned temporary file.
 func isAbandoned(info fs.FileInfo) bool {
 	isTemporary, _ := filepath.Match(temporaryPattern, info.Name()) // the pattern is valid
 	return isTemporary && time.Since(info.ModTime()) > abandonedAfter

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Build returns a text that identifies this program: two programs for which it is equal have the same code. The text
-// lists the versions and the settings of the build if these determine the code. Otherwise it is a digest of the
-// executable. If the executable cannot be read, each run of the program has another text.
+// Build returns a text that identifies this program: two programs with equal texts have the same code. The text lists
+// the versions and the settings of the build, if they determine the code. Otherwise it is a digest of the executable.
+// If the executable cannot be read, each run of the program has a different text.
 var Build = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if ok && determinesCode(info) {
@@ -25,8 +25,8 @@ var Build = sync.OnceValue(func() string {
 	return digest
 })
 
-// determinesCode reports whether each dependency has a version with a checksum, and whether the main module
-// has such a version or was built from an unmodified revision.
+// determinesCode reports whether the build information determines the code: each dependency must have a version with a
+// checksum, and the main module must have such a version or be built from an unmodified revision.
 func determinesCode(info *debug.BuildInfo) bool {
 	settings := map[string]string{}
 	for _, setting := range info.Settings {

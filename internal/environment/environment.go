@@ -1,4 +1,4 @@
-// Package environment describes the machine and the program of a measurement, so that others can cite and repeat the
+// Package environment describes the machine and the program of a measurement, so that readers can cite and repeat the
 // measurement.
 package environment
 
@@ -85,7 +85,7 @@ func caches(fsys fs.FS) []string {
 	dirs, _ := fs.Glob(fsys, "sys/devices/system/cpu/cpu0/cache/index*") // the pattern is valid
 	for _, dir := range dirs {
 		property := func(name string) string {
-			b, _ := fs.ReadFile(fsys, path.Join(dir, name)) // an absent file is an unknown property
+			b, _ := fs.ReadFile(fsys, path.Join(dir, name)) // if the file is absent, the property is unknown
 			return strings.TrimSpace(string(b))
 		}
 		if size := property("size"); size != "" {

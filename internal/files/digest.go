@@ -33,7 +33,8 @@ func (r *Recorder) Open(name string) (fs.File, error) {
 }
 
 // Digest returns the sha256 of the file with the given name, in hexadecimal digits. If other files were opened, it
-// returns the sha256 of a text: that digest, then the name and digest of each other file.
+// returns the sha256 of a text. The text has the digest of this file, followed by the name and the digest of each other
+// file.
 func (r *Recorder) Digest(name string) (string, error) {
 	digest, err := r.digestOf(name)
 	r.mu.Lock()

@@ -22,15 +22,15 @@ type Folder struct {
 }
 
 // FolderOf returns the folder dir of a file system, or the folder dir on disk if fsys is nil. If dir is empty, the
-// Folder has no files. Errors call it "the folder of OWNER". An owner is, for example, "the model".
+// Folder has no files. Errors call the folder "the folder of OWNER". An owner is, for example, "the model".
 func FolderOf(fsys fs.FS, dir, owner string) Folder { return Folder{fsys, dir, owner} }
 
 // OnDisk returns the path of a folder on disk. It returns false for any other folder.
 func (f Folder) OnDisk() (string, bool) { return f.dir, f.fsys == nil && f.dir != "" }
 
 // Path returns the path of a file, for [Folder.Open]. name is the path of the file in the folder, with elements
-// separated by slashes. Path rejects a name that leads out of the folder by "..". On disk, it also resolves symbolic
-// links and rejects links out of the folder.
+// separated by slashes. Path rejects a name that leaves the folder by "..". On disk, it also resolves symbolic links,
+// and rejects links that leave the folder.
 func (f Folder) Path(name string) (string, error) {
 	outside := fmt.Errorf("file %q is outside the folder of %s", name, f.owner)
 	local := filepath.FromSlash(name)
@@ -133,7 +133,7 @@ func OpenFS(fsys fs.FS, name string) (_ File, err error) {
 }
 
 // Contents makes the unread part of a reader available for random access. If the reader cannot seek, its data are read
-// into memory. If ctx ends before that, Contents returns the cause of ctx. A nil ctx never ends.
+// into memory. If ctx ends first, Contents returns the cause of ctx. A nil ctx never ends.
 func Contents(ctx context.Context, r io.Reader) (*io.SectionReader, error) {
 	if seeker, ok := r.(interface {
 		io.ReaderAt

@@ -11,19 +11,19 @@ import (
 )
 
 // DecodeJSON decodes a text, which must be one JSON document, into the value that result points to. It rejects unknown
-// keys, and text after the document. The errors have the line, the column and the mistake, without names of Go types.
+// keys, and text after the document. Errors state the line, the column and the mistake, without names of Go types.
 func DecodeJSON(text []byte, result any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	return decodeJSON(decoder, text, result)
 }
 
-// DecodePartOfJSON is DecodeJSON for a result that has some of the document's keys. It ignores the others.
+// DecodePartOfJSON decodes a text as DecodeJSON does. The result may lack keys of the document, which are ignored.
 func DecodePartOfJSON(text []byte, result any) error {
 	return decodeJSON(json.NewDecoder(bytes.NewReader(text)), text, result)
 }
 
-// decodeJSON decodes a text, which decoder reads, and rewords the errors.
+// decodeJSON decodes the text that decoder reads, and rewords the errors.
 func decodeJSON(decoder *json.Decoder, text []byte, result any) error {
 	if err := decoder.Decode(result); err != nil {
 		return reword(text, err)
@@ -46,7 +46,7 @@ func reword(text []byte, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errorAt(text, int64(len(text)), "the text ends before the document does")
 	case errors.As(err, &syntaxErr) && len(bytes.TrimSpace(text[:max(0, syntaxErr.Offset-1)])) == 0:
-		return errors.New("the text is not JSON") // its first character is wrong
+		return errors.New("the text is not JSON") // the first character is wrong
 	case errors.As(err, &syntaxErr):
 		return errorAt(text, syntaxErr.Offset-1, syntaxErr.Error())
 	case errors.As(err, &typeErr):

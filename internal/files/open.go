@@ -1,6 +1,6 @@
-// Package files opens the files that users name. These are regular files and pipes, and files within the folder of a
-// model, which paths cannot leave ([Folder]). It decodes JSON, and computes digests of all that a load has read
-// ([Recorder]). Errors name the path and the cause, without the name of a system call or of a Go type.
+// Package files opens the files that users name: regular files, pipes, and files within the folder of a model
+// ([Folder]). Paths cannot leave this folder. The package decodes JSON, and computes digests of all files that a load
+// has read ([Recorder]). Errors name the path and the cause, without the name of a system call or of a Go type.
 package files
 
 import (
@@ -16,8 +16,8 @@ func Open(path string) (*os.File, fs.FileInfo, error) { return open(path, fs.Mod
 // a writer.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) { return open(path, 0) }
 
-// open opens a file that is regular or of an accepted type. It checks the type before and after opening, because
-// another file may take the path in between.
+// open opens a file that is regular or of an accepted type. It checks the type before and after opening, because the
+// file at the path may be replaced in between.
 func open(path string, accepted fs.FileMode) (*os.File, fs.FileInfo, error) {
 	check := func(info fs.FileInfo, err error) error {
 		switch {

@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// maxPipe bounds the bytes that are read from a pipe, because its writer may never stop.
+// maxPipe is the maximum number of bytes that are read from a pipe. There is a limit because the writer may never stop.
 const maxPipe = 1 << 30
 
-// ReadPipe reads all bytes of a named pipe. For any other path it reads nothing, and isPipe is false; the caller
-// then uses [Open].
+// ReadPipe reads all bytes of a named pipe. For any other path it reads nothing, and isPipe is false. In this case, the
+// caller uses [Open].
 //
 // ReadPipe waits for a writer and its bytes. If ctx ends first, ReadPipe returns the cause of ctx, and a goroutine
 // continues to wait. A nil ctx never ends.

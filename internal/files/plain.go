@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// fileError is an error of a file. Its text is for users: it has no name of a system call.
+// fileError is an error of a file. Its text is for users, without the name of a system call.
 type fileError struct {
 	path, text string
 	err        error // the system's error, or nil
@@ -43,9 +43,9 @@ var systemTexts = []struct {
 	{syscall.EIO, "the disk could not be read"},
 }
 
-// Reword rewords an error of the operating system for users. errors.Is still finds the cause. path is the user's name
-// of the file; if path is empty, the path in the error is used. Reword returns nil, and errors that are not of the
-// operating system, unchanged.
+// Reword rewords an error of the operating system for users. errors.Is still finds the cause. path is the name by which
+// the user named the file. If path is empty, the path in the error is used. Reword returns nil and all other errors
+// unchanged.
 func Reword(path string, err error) error {
 	var pathErr *fs.PathError
 	var reworded *fileError
@@ -82,7 +82,7 @@ func WithPath(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// kindsByPrefix maps the first bytes of kinds of files to texts for messages.
+// kindsByPrefix maps the first bytes of a file to a text about the kind of file, for messages.
 var kindsByPrefix = []struct{ prefix, text string }{
 	{"version https://git-lfs", "it is a pointer of Git LFS: git lfs pull fetches the file itself"},
 	{"PK\x03\x04", "it is a zip archive, as .npz files and PyTorch's .pt files are"},
@@ -97,8 +97,8 @@ var kindsByPrefix = []struct{ prefix, text string }{
 	{"{", "it starts as a JSON file does"},
 }
 
-// Kind describes the kind of a file by its first bytes, for messages about a file of the wrong kind. It returns "" for
-// an unknown kind.
+// Kind returns a text for messages about a file of the wrong kind. The text describes the kind, which the first bytes
+// determine. It is empty for an unknown kind.
 func Kind(data []byte) string {
 	for _, kind := range kindsByPrefix {
 		if bytes.HasPrefix(data, []byte(kind.prefix)) {

@@ -13,29 +13,30 @@ import (
 // code. C is divided into tiles, the units of work of a worker. A term is the product A[i,k]·B[k,j] for one k, and a
 // block of K is a range of terms. A panel is a group of adjacent rows of A or columns of B, stored contiguously.
 //
-// A register tile is a part of C whose sums stay in registers for a block of K. It has any number of rows up to a
-// bound, and one to four vectors of columns. Rows are divided evenly among register tiles and need no padding. Only the
-// last vector of a panel has padded columns. An operand with a stride of 1 is read in place, because packing is rarely
-// faster.
+// A register tile is a part of C whose sums stay in registers for a block of K. It has at least one row, at most
+// maxHeights rows, and one to four vectors of columns. Rows are divided evenly among register tiles and need no
+// padding. Only the last vector of a panel has padded columns. An operand with a stride of 1 is usually read in place,
+// because packing is rarely faster.
 //
-// Loops are nested as follows. A tile of C is divided into blocks of rows, whose part of A fits L2. Within a block of
-// rows, all register tiles of one panel of B form a strip. The tiles of a strip that have the same height and, if A is
-// packed, the same position in their panels form a stack. One call of machine code computes several register tiles of a
-// stack.
+// Loops are nested as follows. A tile of C is divided into blocks of rows. The part of A for a block of rows fits L2.
+// Within a block of rows, all register tiles of one panel of B form a strip. A stack has the tiles of a strip that have
+// the same height. If A is packed, these tiles also have the same position in their panels. One call of machine code
+// computes several register tiles of a stack.
 const (
 	maxVectors = 4  // greatest width of a register tile, in vectors
 	maxHeight  = 14 // greatest height of a register tile, in rows
-	// maxBlockDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel
-	// of B of this depth exceeds L1, but reading it from L2 is fast enough.
+	// maxBlockDepth is the greatest depth of a block of K, in terms. Sums stay in registers for a whole block. A panel of
+	// B with this depth exceeds L1, but reading the panel from L2 is fast enough.
 	maxBlockDepth = 1024
 	// maxPackedDepth replaces maxBlockDepth if a PackFunc packs an operand, so that the packed panel stays in L1.
 	maxPackedDepth = 256
-	// If the rows of B are contiguous and A has at most fewRows rows, B is not packed. If A has up to moderateRows
-	// rows, B is packed only if its strides make elements of a panel evict one another from L2.
+	// If the rows of B are contiguous and A has at most fewRows rows, B is not packed. If A has at most moderateRows rows,
+	// B is packed only if elements of a panel evict one another from L2 because of the strides of B.
 	fewRows      = 24
 	moderateRows = 128
-	// callMACs bounds the multiplications of one call, because a call cannot be interrupted. A call of this size takes
-	// about 10 microseconds, or about 30 if its operands come from memory. CallDivisor is larger for slower processors.
+	// callMACs is the maximum number of multiplications in one call. There is a limit because a call cannot be
+	// interrupted. A call of this size takes about 10 microseconds, or about 30 microseconds if its operands are not in
+	// the caches. CallDivisor is larger for slower processors.
 	callMACs = 3 << 19 / machine.CallDivisor
 )
 
@@ -45,8 +46,8 @@ type registerTileSizes struct {
 	panelRows int // rows of a packed panel of A: one register tile, or two register tiles of half the height
 	vectors   int // number of vectors of a panel of B
 	// maxHeights[v] is the greatest height of register tiles of v vectors. At this height the accumulators and the
-	// elements of A just fit the registers. On arm64, the elements of A take one register for each row, because a
-	// register has several consecutive terms (elements along K) of a row.
+	// elements of A just fit the registers. On arm64, the elements of A take one register for each row: a register has
+	// several consecutive terms (elements along K) of one row.
 	maxHeights [maxVectors + 1]int
 }
 
@@ -77,8 +78,8 @@ func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
 	if !ok {
 		thin = portable[dtype].thinKernels
 	}
-	// mr is the number of rows of a panel of A, nr the number of columns of a panel of B, kc the
-	// greatest depth of a block of K.
+	// mr is the number of rows of a panel of A, nr is the number of columns of a panel of B, and kc is the greatest depth
+	// of a block of K.
 	kernels := &kernelSet{name: sizes.cpu.String() + " code", cpu: sizes.cpu, mr: sizes.panelRows, kc: maxBlockDepth,
 		elemBytes: dtype.Size(), maxHeights: sizes.maxHeights, thinKernels: thin,
 		sharedLoops: portable[dtype].sharedLoops}
@@ -100,7 +101,7 @@ type storeMode uint8
 const (
 	storeFirstBlock storeMode = iota // sets C to the sums plus the bias and, with Accumulate, plus the old C
 	addLaterBlock                    // adds the sums to C
-	storeTemporary                   // writes the sums to a temporary tile, from which merge updates C
+	storeTemporary                   // writes the sums to a temporary tile; merge then updates C
 	numStoreModes
 )
 
@@ -138,8 +139,8 @@ func (c *codeTable) entry(store storeMode, read readMode, isPartial bool) **code
 	return &c[store][read][index]
 }
 
-// compile generates the code of all kinds of register tiles of the plan. It returns an error if no executable memory
-// is available.
+// compile generates the code of all kinds of register tiles in the plan. It returns an error if no executable memory is
+// available.
 func (p *Plan) compile() error {
 	p.codes = new(codeTable)
 	for read := range numReadModes {
@@ -160,7 +161,7 @@ func (p *Plan) compile() error {
 
 // compileBlock generates the code of the register tiles of a block with the given numbers of rows and columns.
 func (p *Plan) compileBlock(rows, cols int) error {
-	stores := []storeMode{storeTemporary} // register tiles cannot store to C if the elements of its rows are apart
+	stores := []storeMode{storeTemporary} // register tiles cannot store to C if its rows are not contiguous
 	if p.spec.CColStride == 1 {
 		stores = []storeMode{storeFirstBlock}
 		if p.spec.K > p.kc { // several blocks of K
@@ -199,11 +200,11 @@ func (p *Plan) compileTile(kind tileKind) (err error) {
 }
 
 // tileSpec describes the code of one kind of register tile to package tile. A Dynamic value is not part of the code:
-// each call passes it. In the spec, In is A, Vec is B and Out is C. Steps are in bytes, from tile to tile (Tiles) or
-// from term to term (Runs).
+// each call passes the value. In the spec, In is A, Vec is B and Out is C. Steps are distances in bytes between tiles
+// (Tiles) or between terms (Runs).
 func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: kind.height, Vectors: kind.vectors,
-		// In place, a read of a whole last vector could exceed B.
+		// If B is read in place, reading the whole last vector could exceed B.
 		Masked: p.b.inPlace || kind.read == readAndCopy, Tiles: tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
 		Runs: []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
@@ -228,14 +229,14 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	}
 	spec.Epilogue = p.tileEpilogue(kind.store)
 	readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult
-	if readsResult { // before the loop, unless rowPrefetches prefetches the result in the loop
+	if readsResult { // prefetch it before the loop, unless rowPrefetches does so in the loop
 		spec.PrefetchResult = !p.prefetchResultInLoop || kind.read != readDirect
 	}
 	return spec
 }
 
-// tileEpilogue returns the operations on the sums of a register tile before they are stored: the additions of the old C
-// and then of the bias.
+// tileEpilogue returns the operations on the sums of a register tile before they are stored: adding the old C, and then
+// adding the bias.
 func (p *Plan) tileEpilogue(store storeMode) (steps []tile.EpilogueStep) {
 	if store == addLaterBlock || store == storeFirstBlock && p.spec.Accumulate {
 		steps = append(steps, tile.EpilogueStep{Op: tile.AddResult})
@@ -251,8 +252,8 @@ func (p *Plan) tileEpilogue(store storeMode) (steps []tile.EpilogueStep) {
 }
 
 // spansPanels reports whether one call processes several panels of B. Such calls are faster if one register tile has
-// all rows of A, because such a tile takes little more time than the start of a call. With a bias or prefetches of B,
-// a call processes one panel, because their addresses depend on the panel.
+// all rows of A, because the tile takes little more time than the start of a call. With a bias or prefetches of B, a
+// call processes one panel, because the addresses of the bias and of the prefetches depend on the panel.
 func (p *Plan) spansPanels() bool {
 	spec, vectors := &p.spec, p.kernels.vectors(p.b.panelWidth)
 	return p.a.inPlace && !p.b.packedByFirstRow && spec.M <= p.kernels.maxHeights[vectors] &&

@@ -7,21 +7,21 @@ import (
 	"github.com/graphrun/graphrun/internal/strided"
 )
 
-// This file computes products with few rows or columns without packing. They read the larger operand once, in place.
-// The smaller operand becomes A. The strides of B select the loops:
+// This file computes products with few rows or columns, without packing. Each product reads the larger operand once, in
+// place. The smaller operand becomes A. The strides of B select the loops:
 //
 //	pathDot     C[i,j] = Σ_k A[i,k]·B[k,j]      for each i and j, if B is contiguous along k
 //	pathAxpy    C[i,:] += A[i,k]·B[k,:]         for each k and i, if B is contiguous along j
 //
-// For example, a product of 1×1000 by 1000×1000 with a row-major B uses pathAxpy. B is too large for the caches, and
-// each of its elements is used only once.
+// For example, a product of 1×1000 by 1000×1000 with a row-major B uses pathAxpy. B exceeds the caches, and each
+// element of B is used only once.
 //
-// A term is the product A[i,k]·B[k,j] for one k. K is divided into super-blocks of at most directDepth terms, and the
-// sums of a super-block are computed at once.
+// A term is the product A[i,k]·B[k,j] for one k. K is divided into super-blocks of at most directDepth terms. The sums
+// of one super-block are computed together.
 //
 // As in BLAS, lda, ldb and ldc are the distances between rows of A, B and C. For dot products, ldb is the distance
-// between columns of B. lda and ldc are in elements, ldb is in bytes. countMACs counts multiplications, and checks
-// after every checkMACs whether the caller has cancelled the product.
+// between columns of B. lda and ldc are in elements, and ldb is in bytes. countMACs counts multiplications. After every
+// checkMACs multiplications, it checks whether the caller has cancelled the product.
 
 const (
 	// directRows is the maximum number of rows of A for which B is not packed. With so few rows, an element of B is
@@ -33,14 +33,15 @@ const (
 	directDepth = 1 << 18
 	// minAxpyCols is the minimum number of columns of B for pathAxpy, whose loops run along them.
 	minAxpyCols = 16
-	// directCols bounds the columns of a tile, and thus the part of C for which the epilogue is called.
+	// directCols is the maximum number of columns of a tile. A call of the epilogue processes at most one tile.
 	directCols = 1 << 14
-	// joinedSumsBytes is the size of the sums of adjacent tiles that are computed together. They stay in L1.
+	// joinedSumsBytes is the size in bytes of the sums of adjacent tiles that are computed together. These sums stay in
+	// L1.
 	joinedSumsBytes = 16 << 10
 )
 
-// axpyTerms is the number of rows of B that the routine axpy4 adds to a row of C, and dotCols the number of columns in
-// a group of the routine dots.
+// axpyTerms is the number of rows of B that one call of axpy4 adds to a row of C. dotCols is the number of columns in a
+// group of the routine dots.
 const axpyTerms, dotCols = 4, 4
 
 // planThin schedules a product with few rows (or, swapped, few columns) without packing B. It returns false if the
@@ -61,8 +62,8 @@ func (p *Plan) planThin() bool {
 		p.path = pathDot
 		p.tileCols = roundUp(max(ceilDiv(spec.N, maxTiles), minTileCols), dotCols)
 	case spec.B.ColStride == 1 && spec.N >= minAxpyCols:
-		const maxTiles, minCols, maxCols = 16, 128, 1024 // more tiles only if tiles have maxCols columns
-		const unit = 32                                  // columns are a multiple of it
+		const maxTiles, minCols, maxCols = 16, 128, 1024 // there are more tiles only if tiles have maxCols columns
+		const unit = 32                                  // the number of columns is a multiple of unit
 		p.path = pathAxpy
 		p.tileCols = min(maxCols, roundUp(max(ceilDiv(spec.N, maxTiles), minCols, minTileCols), unit))
 	default:
@@ -98,11 +99,11 @@ func (p *Plan) layOutThinScratch() {
 	}
 }
 
-// JoinsTiles reports whether RunRange computes adjacent tiles faster than calls of Run. It does if B exceeds L2,
-// because it reads longer parts of the rows of B.
+// JoinsTiles reports whether RunRange computes adjacent tiles faster than calls of Run. RunRange is faster if B exceeds
+// L2, because it reads longer parts of the rows of B.
 func (p *Plan) JoinsTiles() bool { return p.joinedCols > p.tileCols }
 
-// RunRange executes tiles [begin, end) of a plan with JoinsTiles, which has one phase. See Run.
+// RunRange executes tiles [begin, end) of a plan for which JoinsTiles returns true. Such a plan has one phase. See Run.
 func (p *Plan) RunRange(begin, end int, args *Args, worker []byte) {
 	x := p.execution(args, worker)
 	x.superBlockTerms, x.epilogue = p.spec.K, args.Epilogue
@@ -114,12 +115,12 @@ func (p *Plan) RunRange(begin, end int, args *Args, worker []byte) {
 	}
 }
 
-// runDirect computes columns [j0, j1) of a C with few rows. If the rows of C are contiguous and there is neither a
+// runDirect computes columns [j0, j1) of C, which has few rows. If the rows of C are contiguous and there is neither a
 // bias nor an old C to add, sums accumulate in C itself. Otherwise they accumulate in worker scratch.
 func (x *execution) runDirect(j0, j1 int) {
 	spec := &x.spec
 	cols := j1 - j0
-	// x.worker is the address of the worker's scratch, and x.Plan.worker has the offsets in it.
+	// x.worker is the address of the worker's scratch. x.Plan.worker has offsets in this scratch.
 	sums, ldc := unsafe.Add(x.worker, x.Plan.worker.packedB), cols
 	accumulatesInC := spec.CColStride == 1 && spec.Bias == NoBias && !spec.Accumulate
 	if accumulatesInC {
@@ -130,7 +131,7 @@ func (x *execution) runDirect(j0, j1 int) {
 		block := thinProduct{b: x.elem(x.memoryB.operand, k0*spec.B.RowStride+j0*spec.B.ColStride), sums: sums,
 			ldc: ldc, cols: cols, depth: depth}
 		block.rows, block.lda = x.rowsOf(k0, depth)
-		if k0 > 0 { // the sums of later super-blocks are in scratch, and are then added to the first
+		if k0 > 0 { // the sums of later super-blocks are in scratch, and are added to the sums of the first
 			block.sums, block.ldc = unsafe.Add(x.worker, x.Plan.worker.tempTile), cols
 		}
 		if x.path == pathDot {
@@ -140,7 +141,7 @@ func (x *execution) runDirect(j0, j1 int) {
 		}
 		if k0 > 0 {
 			noBias, accumulate := matrix{}, true
-			// A matrix has an address, the distance between rows, and the distance between columns.
+			// The fields of a matrix are its address, the distance between rows, and the distance between columns.
 			x.kernels.store(spec.M, cols, matrix{block.sums, block.ldc, 1}, matrix{sums, ldc, 1}, noBias, accumulate)
 		}
 	}
@@ -173,7 +174,8 @@ func (x *execution) rowsOf(k0, depth int) (rows unsafe.Pointer, lda int) {
 	return x.worker, depth
 }
 
-// l1PartBytes is the size in bytes of a part of B. All rows of A read the part from L1 before the next part is read.
+// l1PartBytes is the size in bytes of a part of B that stays in L1. All rows of A are multiplied by the part before the
+// next part is read.
 const l1PartBytes = 16 << 10
 
 // dotColumns computes the sums as dot products of rows of A with columns of B. It multiplies all rows of A by one part
@@ -182,7 +184,7 @@ func (x *execution) dotColumns(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.ColStride * elemBytes
 	groupsPerPart := max(1, l1PartBytes/(dotCols*thin.depth*elemBytes))
-	if spec.M == 1 { // no other row reads a part again, so only the checks for cancellation limit its size
+	if spec.M == 1 { // no other row reads a part again, so only the checks for cancellation limit the size of a part
 		groupsPerPart = max(1, checkMACs/(dotCols*thin.depth))
 	}
 	j := 0
@@ -211,15 +213,15 @@ func (x *execution) dotColumns(thin thinProduct) {
 // (l1PartBytes) is read.
 const maxShortRowCols = 128
 
-// axpyColumns computes the sums as sums of multiples of the rows of B. It reads four rows of B at a time. While these
-// are in L1, it multiplies them by all rows of A.
+// axpyColumns computes the sums as sums of multiples of the rows of B. It reads four rows of B at a time, and
+// multiplies them by all rows of A while they are in L1.
 func (x *execution) axpyColumns(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	for i := range spec.M {
 		clear(unsafe.Slice((*byte)(x.elem(thin.sums, i*thin.ldc)), thin.cols*elemBytes))
 	}
-	// If tiles are joined, cols depends on the number of workers. It must not select the loops, which add in different
-	// orders: the bits of results do not depend on the number of workers.
+	// If tiles are joined, cols depends on the number of workers. Therefore cols must not select the loops: they add in
+	// different orders, and the bits of results must not depend on the number of workers.
 	if thin.cols <= maxShortRowCols && !x.JoinsTiles() {
 		x.axpyShortRows(thin)
 		return
@@ -241,7 +243,8 @@ func (x *execution) axpyColumns(thin thinProduct) {
 	}
 }
 
-// axpyShortRows is axpyColumns for short rows of B: the sums of a row of C stay in registers while a part of B is read.
+// axpyShortRows does the work of axpyColumns for short rows of B: the sums of a row of C stay in registers while a part
+// of B is read.
 func (x *execution) axpyShortRows(thin thinProduct) {
 	spec, elemBytes := &x.spec, x.kernels.elemBytes
 	ldb := spec.B.RowStride * elemBytes

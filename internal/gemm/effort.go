@@ -2,8 +2,8 @@ package gemm
 
 import "github.com/graphrun/graphrun/tensor"
 
-// Effort estimates the work of [Tiled] for a product of m x k by k x n elements. macs is the number of multiply-adds
-// of all register tiles, including those on padding. calls is the number of calls of an inner kernel.
+// Effort estimates the work of [Tiled] for a product of m x k by k x n elements. macs is the number of multiply-adds of
+// all register tiles, including multiply-adds on padding. calls is the number of calls of an inner kernel.
 func Effort(dtype tensor.DType, m, n, k int) (macs, calls float64) {
 	set := kernelsOf(dtype)
 	if set.hasMachineCode() {
@@ -20,9 +20,9 @@ func PadsRows(dtype tensor.DType) bool { return !kernelsOf(dtype).hasMachineCode
 // latencySums is the number of accumulator vectors below which the latency of multiply-adds limits the speed of a tile.
 const latencySums = 8
 
-// machineCodeEffort is [Effort] for machine code. For each term, a register tile takes the greatest of three numbers of
-// cycles: for its multiplications, for its loads, and for the latency of multiply-adds. A cycle counts as one
-// multiply-add for each lane of a vector.
+// machineCodeEffort computes [Effort] for machine code. For each term, a register tile takes the maximum of three
+// numbers of cycles: for its multiplications, for its loads, and for the latency of multiply-adds. A cycle counts as
+// one multiply-add for each lane of a vector.
 func (s *kernelSet) machineCodeEffort(m, n, k int) (macs, calls float64) {
 	addPanels := func(cols, count int) { // adds `count` panels of `cols` columns
 		if cols == 0 {

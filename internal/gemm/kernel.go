@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// kernelSet is one implementation of the inner loops for one element type: functions in Go (a portable set), or machine
-// code that is generated for each plan.
+// kernelSet is an implementation of the inner loops for one element type. The loops are Go functions (a portable set)
+// or machine code that is generated for each plan.
 type kernelSet struct {
 	name      string
 	mr, nr    int // widths of panels, named as in BLIS: rows of a panel of A, and columns of a panel of B
@@ -45,9 +45,10 @@ type sharedLoops struct {
 //
 //	C[i,j] = Σ_k a[k,i]·b[k,j] + init[i,j] (+ rowBias[i])   i < rows, j < cols
 //
-// kc >= 1 is the number of terms k. Distances are in bytes: astep between consecutive k of the A panel, ldc between
-// rows of C, ldinit between rows of init. Rows of the B panel have nr elements. init has rows×cols elements and may
-// equal c. rowBias is nil or has at least mr readable elements; only the first `rows` are used.
+// kc >= 1 is the number of terms k. Distances are in bytes: astep is the distance between consecutive k of the A panel,
+// ldc between rows of C, and ldinit between rows of init. Rows of the B panel have nr elements. init has rows×cols
+// elements and may equal c. rowBias is nil or has at least mr readable elements. Only the first `rows` elements are
+// used.
 type microFunc func(kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int)
 
@@ -59,7 +60,7 @@ type axpyFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)
 type dotFunc func(n int, x, y, out unsafe.Pointer)
 
 // axpysFunc computes y[j] += Σ_{q<k} x[q]·b[q,j] for j < n and k >= 1. It is for short rows, whose sums y stay in
-// registers. ldb is as in axpyFunc.
+// registers. ldb is the distance between rows of b, in bytes.
 type axpysFunc func(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k int)
 
 // dotsFunc stores Σ_k x[k]·y[j,k] over n contiguous elements to out[j], for j < 4·colGroups. colGroups is the number of
@@ -130,8 +131,8 @@ func PanelRows(dtype tensor.DType) int { return kernelsOf(dtype).mr }
 func PanelCols(dtype tensor.DType) int { return kernelsOf(dtype).nr }
 
 // PanelColsOf returns the best width of packed B panels (Operand.Panel) for a product with the given number of rows of
-// A. Up to moderateRows (128) rows, the time to read B from memory dominates. A narrow panel stays in L1 from tile to
-// tile, so that the bandwidth of L2 is free for loading the next panel.
+// A. If A has at most moderateRows (128) rows, the time to read B from memory dominates. A narrow panel stays in L1
+// from tile to tile, so that the bandwidth of L2 is free for loading the next panel.
 func PanelColsOf(dtype tensor.DType, rows int) int {
 	set := kernelsOf(dtype)
 	// Several register tiles read each panel, one after another.

@@ -16,7 +16,7 @@ import (
 //	goProduct          tiny products
 //	goStore            adds sums and a bias to C
 
-// Panel widths of the portable kernels: the rows and columns of a register tile.
+// These are the panel widths of the portable kernels: the rows and columns of a register tile.
 const (
 	goMR = 4
 	goNR = 4
@@ -47,10 +47,10 @@ func goKernels[T number]() *kernelSet {
 }
 
 // goMicro is the portable microFunc: c = a·b + init, plus rowBias[i] in row i if rowBias is not nil. a is a panel of 4
-// rows, b a panel of 4 columns, and the first rows×cols sums are stored. init may be c. rows and cols are at most 4.
-// goMicro makes two passes over the panels: the first computes columns 0 and 1 of the register tile, the second columns
-// 2 and 3. Each has 4×2 accumulators. A single pass would have 16 accumulators, but the compiler uses 15 vector
-// registers on amd64. Spilling costs more than reading A twice.
+// rows, and b is a panel of 4 columns. goMicro stores the first rows×cols sums. init may be c. rows and cols are at
+// most 4. goMicro makes two passes over the panels: the first pass computes columns 0 and 1 of the register tile, and
+// the second pass computes columns 2 and 3. Each pass has 4×2 accumulators. A single pass would have 16 accumulators,
+// but the compiler uses 15 vector registers on amd64. Spilling would cost more than reading A twice.
 func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	goMicroHalf[T](kc, a, astep, b, c, ldc, init, ldinit, rowBias, rows, min(cols, 2))
@@ -61,8 +61,8 @@ func goMicro[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer,
 	}
 }
 
-// goMicroHalf computes at most two columns of goMicro. Here and below, the conversion T(x*y) rounds a product. Without
-// the conversion, the compiler may fuse the product with the addition.
+// goMicroHalf computes at most two of the columns of goMicro. Here and below, the conversion T(x*y) rounds a product.
+// Without the conversion, the compiler may fuse the product with the addition.
 func goMicroHalf[T number](kc int, a unsafe.Pointer, astep int, b, c unsafe.Pointer, ldc int,
 	init unsafe.Pointer, ldinit int, rowBias unsafe.Pointer, rows, cols int) {
 	var c00, c01, c10, c11, c20, c21, c30, c31 T
@@ -138,7 +138,8 @@ func goAxpys[T number](n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer, k 
 	}
 }
 
-// goDots is the portable dotsFunc: the dot products of x and each of 4*colGroups rows of y, which are columns of B.
+// goDots is the portable dotsFunc: the dot products of x with each of 4*colGroups rows of y. The rows of y are columns
+// of B.
 func goDots[T number](n int, x, y unsafe.Pointer, ldy int, out unsafe.Pointer, colGroups int) {
 	for j := range 4 * colGroups {
 		goDot[T](n, x, unsafe.Add(y, j*ldy), unsafe.Pointer(elemAt[T](out, j)))
@@ -153,8 +154,9 @@ func productOf[T number]() productFunc {
 	return goProduct[T]
 }
 
-// float32Product is [goProduct] of float32. It sums in float64, in which products of float32 are exact: float32 sums of
-// rounded products would be less precise than the fused multiply-adds of machine code.
+// float32Product does the work of [goProduct] for float32. It sums in float64, because products of two float32 are
+// exact in float64. Sums of rounded products in float32 would be less precise than the fused multiply-adds of machine
+// code.
 func float32Product(m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	for i := range m {
 		row := unsafe.Pointer(elemAt[float32](a.ptr, i*a.rowStride))
@@ -185,8 +187,8 @@ func float32Product(m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	}
 }
 
-// goProduct is the portable productFunc, except for float32: C = A·B + bias, or C += A·B + bias if accumulate is true.
-// A is m×k, and B is k×n.
+// goProduct is the portable productFunc for all types except float32: C = A·B + bias, or C += A·B + bias if accumulate
+// is true. A is m×k, and B is k×n.
 func goProduct[T number](m, n, k int, a, b, c, bias matrix, accumulate bool) {
 	for i := range m {
 		row := unsafe.Pointer(elemAt[T](a.ptr, i*a.rowStride))
@@ -236,7 +238,7 @@ func storeSum[T number](sum T, i, j int, c, bias matrix, accumulate bool) {
 	*dst = sum
 }
 
-// elemAt returns the address of element i of the array of T at an address.
+// elemAt returns the address of element i of an array of T.
 func elemAt[T any](array unsafe.Pointer, i int) *T {
 	return (*T)(unsafe.Add(array, i*int(unsafe.Sizeof(*(*T)(nil)))))
 }

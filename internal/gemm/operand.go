@@ -2,13 +2,14 @@ package gemm
 
 import "github.com/graphrun/graphrun/internal/machine"
 
-// This file decides how the tiled path reads the operands: in place, from panels packed once for all tiles, or from
-// panels that each tile packs itself. A lane is a row of A or a column of B; a panel holds a few adjacent lanes.
+// This file decides how the tiled path reads the operands: in place, from panels that are packed once for all tiles, or
+// from panels that each tile packs separately. A lane is a row of A or a column of B. A panel holds a few adjacent
+// lanes.
 
 // operandPlan describes how the tiled path passes one operand to the kernels.
 type operandPlan struct {
 	source                 Source
-	packedOnce             bool // whether a phase packs the operand for all tiles; else each tile packs its own panels
+	packedOnce             bool // whether a phase packs the operand for all tiles; else each tile packs separate panels
 	inPlace                bool // whether all tiles read the operand in place, without packing
 	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and also packs it
 	panelWidth             int  // width of a panel, in lanes
@@ -27,7 +28,7 @@ func (p *Plan) chooseOperandAccess() {
 	if p.kernels.hasMachineCode() && (spec.A.Source == Custom || spec.B.Source == Custom) {
 		depth = maxPackedDepth
 	}
-	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // the fewest blocks of at most depth terms, of nearly equal size
+	p.kc = ceilDiv(spec.K, ceilDiv(spec.K, depth)) // the fewest blocks of at most `depth` terms, nearly equal
 	p.a = operandPlan{source: spec.A.Source, elemBytes: elemBytes, panelWidth: p.kernels.mr, extent: spec.M,
 		laneStride: spec.A.RowStride, termStride: spec.A.ColStride}
 	p.b = operandPlan{source: spec.B.Source, elemBytes: elemBytes, panelWidth: p.kernels.nr, extent: spec.N,
@@ -56,9 +57,9 @@ func Packs(spec Spec) (a, b bool) {
 	return plan.a.createsPanels(), plan.b.createsPanels()
 }
 
-// chooseInPlace decides, for machine code, whether each operand is read in place. If A has at
-// most fewRows rows, a B with contiguous rows is not packed. If A has at most moderateRows rows, or if B stays in L2, B
-// is packed only if it evicts itself from L2.
+// chooseInPlace decides, for machine code, whether each operand is read in place. If A has at most fewRows rows, a B
+// with contiguous rows is not packed. If A has at most moderateRows rows, or if B stays in L2, B is packed only if its
+// elements evict one another from L2.
 func (p *Plan) chooseInPlace() {
 	spec := &p.spec
 	if spec.A.Source == Strided { // A must be contiguous along K, or from lane to lane
@@ -79,9 +80,9 @@ func (operand operandPlan) evictsItself(depth int) bool {
 	return depth*(step&-step) > machine.L2Bytes
 }
 
-// leavesCache reports whether an operand or result of elems elements is assumed to leave L2 between tiles. The
-// assumption is made if it has at least minBytes bytes, and both operands and the result together have at least
-// minTotal bytes.
+// leavesCache reports whether an operand or result is assumed to leave L2 between tiles. This is the case if its
+// `elems` elements have at least minBytes bytes, and both operands and the result together have at least minTotal
+// bytes.
 func (p *Plan) leavesCache(elems, minBytes, minTotal int) bool {
 	spec, elemBytes := &p.spec, p.b.elemBytes
 	return elems*elemBytes >= minBytes && (spec.M*spec.K+spec.K*spec.N+spec.M*spec.N)*elemBytes >= minTotal
@@ -97,7 +98,7 @@ func (operand operandPlan) packsBeforeTiles() bool {
 	return operand.createsPanels() && !operand.packedByFirstRow
 }
 
-// packsPerTile reports whether each tile has its own panels of the operand in worker scratch.
+// packsPerTile reports whether each tile packs separate panels of the operand, in worker scratch.
 func (operand operandPlan) packsPerTile() bool { return operand.createsPanels() && !operand.packedOnce }
 
 // contiguousAlongK reports whether the operand is read in place and has a stride of 1 along K.

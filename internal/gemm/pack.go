@@ -14,8 +14,8 @@ import (
 //	dst[(l-l0)/W*W*(k1-k0) + (k-k0)*W + (l-l0)%W]
 //
 // Indices of dst count elements here. W is the width of a panel: Plan.PackRows for A and Plan.PackCols for B. l0 is a
-// multiple of W. dst has whole panels. The lanes of the last panel from l1 on need not be written, because no element
-// of C depends on them. Calls may be concurrent if the caller runs tiles concurrently.
+// multiple of W. dst has whole panels. In the last panel, lanes from l1 on need not be written, because no element of C
+// depends on them. Calls may be concurrent if the caller runs tiles concurrently.
 type PackFunc func(dst []byte, k0, k1, l0, l1 int)
 
 // PackA packs the m×k matrix at src, with the strides rowStride and colStride in elements, into
@@ -31,8 +31,8 @@ func PackB(dtype tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, 
 	PackPanels(dtype, dst, kernelsOf(dtype).nr, src, k, n, rowStride, colStride)
 }
 
-// PackPanels is PackB for panels of `width` columns, which must equal Operand.Panel. With exchanged strides, it packs
-// A.
+// PackPanels packs B as PackB does, into panels of `width` columns. width must equal Operand.Panel. With exchanged
+// strides, PackPanels packs A.
 func PackPanels(dtype tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rowStride, colStride int) {
 	elemBytes := dtype.Size()
 	panels := dst[:roundUp(n, width)*k*elemBytes]
@@ -40,8 +40,8 @@ func PackPanels(dtype tensor.DType, dst []byte, width int, src unsafe.Pointer, k
 }
 
 // packPanels packs a strided operand into panels of the given width, as a [PackFunc] does for other operands. Element
-// (l, k) is at distance laneStride·l + termStride·k from src, in elements. The lanes of the last panel from l1 on
-// become zero.
+// (l, k) is at distance laneStride·l + termStride·k from src, in elements. In the last panel, lanes from l1 on become
+// zero.
 func packPanels(elemBytes int, dst []byte, width int, src unsafe.Pointer, laneStride, termStride, k0, k1, l0, l1 int) {
 	depth := k1 - k0
 	if depth == 0 {
@@ -72,7 +72,7 @@ func PackedBBytes(dtype tensor.DType, k, n int) int {
 	return roundUp(n, kernelsOf(dtype).nr) * k * dtype.Size()
 }
 
-// Interleave stores runs[l][k] as element dst[k*width+l], for k < depth and l < len(runs) <= width. A nil run has
+// Interleave stores runs[l][k] as element dst[k*width+l], for k < depth and l < len(runs) <= width. A nil run counts as
 // zeros. Interleave is the inner step of a PackFunc whose lanes are contiguous along K, such as pixels of an NHWC
 // image. dst may be a part of a panel. elemBytes is the number of bytes of an element.
 func Interleave(elemBytes int, dst []byte, width int, runs []unsafe.Pointer, depth int) {

@@ -13,7 +13,7 @@ import (
 // A term is the product A[i,k]·B[k,j] for one k, so each element of C is a sum of K terms. K is divided into
 // super-blocks, and these into blocks. One pass over a tile adds the terms of one block to C. Args.Shared holds the
 // packed panels of one super-block at a time. For example, K = 2500 and a maximum of 1024 terms give blocks of 834, 834
-// and 832 terms. They are one super-block, unless their shared panels exceed the bound on Args.Shared.
+// and 832 terms. They form one super-block if their shared panels do not exceed the maximum size of Args.Shared.
 //
 // A panel is a group of adjacent rows of A or columns of B, stored contiguously. Rows of A and columns of B are both
 // called lanes. In a panel of 4 columns of B, for example, the terms follow one another:
@@ -30,10 +30,10 @@ const (
 	pathTiled              // packed panels and register tiles
 )
 
-// Plan is the schedule of a product; the package comment describes its phases. It is immutable and safe for concurrent
+// Plan is the schedule of a product. The package comment describes its phases. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	spec    Spec // as executed: A and B are exchanged if swapped is set
+	spec    Spec // the executed product: A and B are exchanged if swapped is set
 	swapped bool
 	path    path
 	kernels *kernelSet // the inner loops
@@ -42,7 +42,7 @@ type Plan struct {
 
 	tileRows, tileCols int // rows and columns of a tile
 	mTiles, nTiles     int // numbers of rows and columns of tiles
-	firstRowCols       int // columns of a tile in the first row of tiles, if the row copies B into panels
+	firstRowCols       int // columns of a tile in the first row of tiles, if this row copies B into panels
 	joinedCols         int // with pathDot and pathAxpy: columns that RunRange computes together
 	rowsPerBlock       int // rows of A in a block that fits L2
 	kc                 int // depth of a block of K, in terms
@@ -64,9 +64,10 @@ type Plan struct {
 	recorded             *recordedCalls    // the calls of machine code of every run; nil if they are not recorded
 }
 
-// workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the tile's
-// own panels of A (at offset 0) and B, then a temporary register tile, then the tile's part of the bias. On pathDot and
-// pathAxpy, it has the copied rows of A, then at packedB the sums, and at tempTile the sums of later super-blocks.
+// workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the panels of
+// A (at offset 0) and of B that a tile packs, then a temporary register tile, then the tile's part of the bias. On
+// pathDot and pathAxpy, it has the copied rows of A, then the sums (at packedB), then the sums of later super-blocks
+// (at tempTile).
 type workerLayout struct {
 	packedB, tempTile, rowBias, colBias, totalBytes int
 }
@@ -79,13 +80,14 @@ func NewPlan(spec Spec) (*Plan, error) {
 	return newPlan(kernelsOf(spec.DType), spec, sharedElems)
 }
 
-// newPlan is NewPlan for a given kernel set. maxShared is the maximum number of elements in shared panels.
+// newPlan makes a plan as NewPlan does, for a given kernel set. maxShared is the maximum number of elements in shared
+// panels.
 func newPlan(set *kernelSet, spec Spec, maxShared int) (*Plan, error) {
 	if err := spec.check(set); err != nil {
 		return nil, err
 	}
 	plan := &Plan{spec: spec, kernels: set}
-	if spec.N == 1 { // the column stride of C is not used: 1 is the fastest
+	if spec.N == 1 { // the column stride of C is not used, and a stride of 1 is the fastest
 		plan.spec.CColStride = 1
 	}
 	// The first comparison prevents an overflow in the second.
@@ -137,21 +139,21 @@ func (p *Plan) planTiled(maxShared int) {
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 	p.rowsPerBlock = p.blockRows()
-	// A tile of the first row gets enough columns for a unit of parallel work. p.tileCols is the maximum, because
-	// worker scratch has room for p.tileCols elements of the bias.
+	// A tile of the first row gets enough columns for a unit of parallel work, but at most p.tileCols, because worker
+	// scratch has room for p.tileCols elements of the bias.
 	panelMACs := p.tileRows * p.b.panelWidth * min(spec.K, p.kc)
 	p.firstRowCols = min(p.tileCols, p.b.panelWidth*max(1, machine.MACGrain/panelMACs))
 	p.chooseSuperBlocks(maxShared)
 	p.layOutWorkerScratch()
 }
 
-// blockRows returns the number of rows of A in a block that fits L2, a multiple of the panel width.
+// blockRows returns the number of rows of A in a block that fits L2. It is a multiple of the panel width.
 func (p *Plan) blockRows() int {
 	return max(1, blockBytes/(p.a.panelWidth*p.kc*p.a.elemBytes)) * p.a.panelWidth
 }
 
 // chooseSuperBlocks sets the depth of a super-block and the size of the shared panels. The panels of a super-block have
-// at most maxShared elements, unless one block of K has more.
+// at most maxShared elements. If one block of K has more, the super-block is one block.
 func (p *Plan) chooseSuperBlocks(maxShared int) {
 	lanes := 0 // lanes of all shared panels
 	for _, operand := range []operandPlan{p.a, p.b} {
@@ -161,7 +163,7 @@ func (p *Plan) chooseSuperBlocks(maxShared int) {
 	}
 	depth := p.spec.K
 	p.maxSuperBlockTerms = depth
-	if lanes*depth > maxShared { // super-blocks of as many whole blocks of K as fit, at least one
+	if lanes*depth > maxShared { // a super-block has as many whole blocks of K as fit, at least one
 		p.maxSuperBlockTerms = min(depth, max(p.kc, maxShared/lanes/p.kc*p.kc))
 	}
 	if lanes > 0 {
@@ -191,13 +193,13 @@ func (p *Plan) layOutWorkerScratch() {
 	}
 }
 
-// FoldOrder identifies the order of the sums of products. Two plans for the same B may differ in their number of rows.
-// If their orders are equal, a row of A gives the same bits of C in both.
+// FoldOrder identifies the order of the sums of products. Two plans for the same B may differ in the number of rows of
+// A. If their orders are equal, a row of A gives the same bits of C in both plans.
 func (p *Plan) FoldOrder() string {
 	order := fmt.Sprint(p.path, p.swapped, p.maxSuperBlockTerms, p.kc)
 	if p.swapped && p.path != pathTiled {
-		// The rows of the caller's A are the columns of B. The sums of a column depend on its position: complete groups of
-		// columns and the last columns have different loops.
+		// The rows of the caller's A are the columns of B. The sums of a column depend on its position, because different
+		// loops compute complete groups of columns and the last columns.
 		order += fmt.Sprint(" ", p.spec.N)
 	}
 	return order
@@ -231,8 +233,8 @@ const (
 	computeOtherRows                  // the other rows of tiles
 )
 
-// phasesPerSuperBlock returns the number of phases of a super-block of K, in a plan that shares panels: one if the
-// first row of tiles packs B and is the only row, else two.
+// phasesPerSuperBlock returns the number of phases of a super-block of K, in a plan that shares panels. There is one
+// phase if the first row of tiles packs B and is the only row. Otherwise there are two.
 func (p *Plan) phasesPerSuperBlock() int {
 	if p.b.packedByFirstRow && p.mTiles == 1 {
 		return 1

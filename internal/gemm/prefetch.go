@@ -9,24 +9,25 @@ import (
 )
 
 // This file chooses the prefetches of register tiles, and sets the addresses of the prefetches. A panel has some
-// adjacent columns of B, packed or in B itself. A term is a step along K; a block of K has kc terms, and a super-block
+// adjacent columns of B, packed or in B itself. A term is a step along K. A block of K has kc terms, and a super-block
 // has several blocks. The register tiles of a strip multiply different rows of A by the same panel. Together they
-// prefetch the next panel, or the result. Their loop over terms has two forms of prefetches:
+// prefetch the next panel or the result. The loop over terms has two forms of prefetches:
 //
 //	lines  in each iteration, prefetchLines consecutive cache lines of packed panels; an iteration has four terms
 //	rows   once in several terms, a row of the next panel in B itself, or a row of the result
 //
-// Both spread their prefetches over the loop, because many at once would delay the loads of the tile. For example, a
-// panel of 64 columns of float32 and 512 terms has 512 rows of 4 cache lines. A strip of 8 register tiles executes
-// 8 * 128 iterations. Its tiles prefetch the next panel by 2 lines in each iteration, or by a row every 8 terms.
+// Both forms spread the prefetches over the loop, because many prefetches at once would delay the loads of the tile.
+// For example, a panel of 64 columns of float32 and 512 terms has 512 rows of 4 cache lines. A strip of 8 register
+// tiles executes 8 * 128 iterations. Together, its tiles prefetch the next panel if each prefetches 2 lines in each
+// iteration, or a row every 8 terms.
 //
 // B is read in one of three modes. Tiles of mode readDirect read packed panels, or B in place. If the first tile of a
-// strip also copies B into a panel, it has mode readAndCopy, and the other tiles, which read the copy, have mode
+// strip also copies B into a panel, it has mode readAndCopy. The other tiles of the strip read the copy, and have mode
 // readCopied.
 
 const (
-	// maxPrefetchLines is the greatest number of cache lines that an iteration prefetches if several tiles read a
-	// panel. More prefetches would delay one another.
+	// maxPrefetchLines is the maximum number of cache lines that an iteration prefetches if several tiles read a panel.
+	// More prefetches would delay one another.
 	maxPrefetchLines = 4
 	// prefetchBytes is the prefetch distance in bytes within a panel that only one tile reads.
 	prefetchBytes = 16 << 10
@@ -43,7 +44,7 @@ func (p *Plan) linesToPrefetch(read readMode) int {
 		return 0
 	}
 	tiles := p.tilesPerStrip()
-	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes // that an iteration reads
+	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes // read by an iteration
 	if tiles == 1 && read == readDirect {
 		return lines // of the tile's own panel
 	}
@@ -58,20 +59,20 @@ func (p *Plan) rowPrefetches(read readMode, vectors, height int) []tile.Prefetch
 	switch {
 	case read != readDirect: // rows of B: each of the strip's n tiles prefetches about kc/n of the kc rows
 		return []tile.Prefetch{{Lines: rowLines, Every: p.prefetchInterval}}
-	case p.prefetchResultInLoop: // each of the tile's rows of the result, during the kc terms of a block
+	case p.prefetchResultInLoop: // prefetch each of the tile's rows of the result during the kc terms of a block
 		return []tile.Prefetch{{Lines: rowLines, Every: powerOfTwoAtMost(p.kc / height)}}
 	}
 	return nil
 }
 
-// powerOfTwoAtMost returns the greatest power of two that is at most n. If n is less than the number of terms of an
-// iteration (DefaultUnroll), it returns this number.
+// powerOfTwoAtMost returns the greatest power of two that is at most n. If n is less than DefaultUnroll, the number of
+// terms of an iteration, it returns DefaultUnroll.
 func powerOfTwoAtMost(n int) int { return 1 << (bits.Len(uint(max(n, tile.DefaultUnroll))) - 1) }
 
 // prefetchesResult reports whether tiles prefetch rows of the result before they write them. Each row of the result
-// must be contiguous, and the result must exceed half of L2. If B is not prepacked, it suffices that the result
-// exceeds a quarter of L2 and that result and operands together exceed L2. With a prepacked B, tiles already
-// prefetch lines of B, and prefetching such a result as well gains nothing.
+// must be contiguous. The result must exceed half of L2. If B is not prepacked, a smaller result suffices: it must
+// exceed a quarter of L2, and result and operands together must exceed L2. If B is prepacked, tiles already prefetch
+// lines of B, and prefetching such a smaller result gains nothing.
 func (p *Plan) prefetchesResult() bool {
 	spec := &p.spec
 	exceedsHalfL2 := spec.M*spec.N*p.kernels.elemBytes > machine.L2Bytes/2
@@ -80,16 +81,16 @@ func (p *Plan) prefetchesResult() bool {
 	return spec.CColStride == 1 && leavesCaches
 }
 
-// setLinePrefetch sets the address from which the tiles of a strip prefetch lines. column is the first column of their
-// panel.
+// setLinePrefetch sets the address from which the tiles of a strip prefetch lines. column is the first column of the
+// strip's panel.
 func (t *tileState) setLinePrefetch(args *jit.Args, b *operandView, column int) {
 	panelWidth, lines := t.Plan.b.panelWidth, &t.Plan.prefetchLines
 	if lines[readDirect] == 0 && lines[readCopied] == 0 {
 		return
 	}
-	prefetchesOwnPanel := lines[readDirect] > maxPrefetchLines // only a single tile prefetches that many
+	prefetchesOwnPanel := lines[readDirect] > maxPrefetchLines // only a single tile prefetches more lines
 	hasNextPanel := column+panelWidth < t.spec.N
-	prefetchedColumn, aheadBytes := column, 0 // without a next panel, the panel is prefetched again
+	prefetchedColumn, aheadBytes := column, 0 // if there is no next panel, this panel is prefetched again
 	switch {
 	case prefetchesOwnPanel:
 		aheadBytes = prefetchBytes
@@ -100,8 +101,8 @@ func (t *tileState) setLinePrefetch(args *jit.Args, b *operandView, column int) 
 	args.Row[tile.Prefetched] = b.laneOffset(prefetchedColumn-t.j0)*t.kernels.elemBytes + aheadBytes
 }
 
-// setRowPrefetch sets the address from which the tiles of a strip prefetch rows of B. column is the first column of
-// their panel.
+// setRowPrefetch sets the address from which the tiles of a strip prefetch rows of B. column is the first column of the
+// strip's panel.
 func (t *tileState) setRowPrefetch(args *jit.Args, column int) {
 	elemBytes := t.kernels.elemBytes
 	args.Ptr[tile.PrefetchOperands] = t.memoryB.operand
@@ -124,7 +125,7 @@ func (t *tileState) nextPanelOffset(column int) int {
 	return t.k0*b.termStride + column // there is no next panel
 }
 
-// advancePrefetches adds to the addresses the lines and the rows that the given tiles have prefetched.
+// advancePrefetches advances the addresses by the lines and rows that the given tiles have prefetched.
 func (t *tileState) advancePrefetches(args *jit.Args, tiles tileRun) {
 	iterations := t.kc / tile.DefaultUnroll // of a tile
 	lines := tiles.count * iterations * t.Plan.prefetchLines[tiles.read]

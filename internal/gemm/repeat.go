@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 )
 
-// Replay replays the recorded machine-code calls of a matrix product. A replay saves the computation of addresses,
+// Replay replays the recorded machine-code calls of a matrix product. A replay avoids the computation of addresses,
 // which takes a considerable part of the time of Plan.Run for small products. The plan records the calls once, as
-// offsets from the operands. Before each product, [Plan.PrepareReplay] sets the addresses of the operands; [Replay.Run]
-// or [Plan.RunReplay] then executes the calls. A Replay belongs to one goroutine and must not be copied.
+// offsets from the operands. Before each product, [Plan.PrepareReplay] sets the addresses of the operands. Then
+// [Replay.Run] or [Plan.RunReplay] executes the calls. A Replay belongs to one goroutine and must not be copied.
 type Replay struct {
 	args  jit.Args
 	calls *recordedCalls
@@ -25,7 +25,7 @@ type recordedCalls struct {
 	terms                          int // terms of K
 	inRow, inTerm, vecTerm, outRow int // strides in bytes, equal for all calls; see the constants of package tile
 	hasBias                        bool
-	tiles                          [][]call // by tile of the plan: its calls
+	tiles                          [][]call // the calls of each tile of the plan
 }
 
 // call is a recorded call of machine code. It has offsets in bytes from the addresses of the operands.
@@ -51,14 +51,15 @@ func callOf(code *jit.Func, args *jit.Args) call {
 func (p *Plan) recordCalls() {
 	spec := &p.spec
 	isLarge := spec.M*spec.N > recordedMACs/spec.K
-	// Recorded calls have one block of K. They have no packing, copy of the bias, temporary tile or prefetched result.
+	// Calls are recorded only if there is one block of K, and no packing, copy of the bias, temporary tile or prefetched
+	// result.
 	packs := p.a.createsPanels() || p.b.createsPanels()
 	copiesBias := spec.Bias != NoBias && spec.BiasStride != 1
 	usesTemporary, hasSeveralBlocks := spec.CColStride != 1, p.kc < spec.K
 	if isLarge || packs || copiesBias || usesTemporary || hasSeveralBlocks || p.prefetchResultInLoop {
 		return
 	}
-	scratch := make([]byte, p.worker.totalBytes+1) // not empty; any address will do, because only offsets are recorded
+	scratch := make([]byte, p.worker.totalBytes+1) // not empty; its address does not matter: only offsets are recorded
 	base := unsafe.Pointer(unsafe.SliceData(scratch))
 	memory := operandMemory{operand: base}
 	run := execution{Plan: p, memoryA: memory, memoryB: memory, ptrC: base, worker: base}
@@ -69,7 +70,7 @@ func (p *Plan) recordCalls() {
 	var args jit.Args
 	recorded := &recordedCalls{tiles: make([][]call, p.Tiles(0)), hasBias: spec.Bias != NoBias}
 	for i := range recorded.tiles {
-		state.recordedTo = &recorded.tiles[i] // computePanels appends its calls there instead of executing them
+		state.recordedTo = &recorded.tiles[i] // computePanels appends calls to recordedTo instead of executing them
 		i0, i1, j0, j1 := p.tile(computeAll, i)
 		state.computePanels(&args, &a, &b, i0, i1, j0, j1)
 	}
@@ -79,9 +80,9 @@ func (p *Plan) recordCalls() {
 	p.recorded = recorded
 }
 
-// PrepareReplay prepares replay to compute the product with args, whose addresses may differ in each call. It returns
-// false if the plan has no recorded calls, because the product is large or packs operands. Only Plan.Run can then
-// compute the product.
+// PrepareReplay prepares replay to compute the product with args. The addresses in args may differ in each call. It
+// returns false if the plan has no recorded calls, because the product is large or packs operands. In this case, only
+// Plan.Run can compute the product.
 func (p *Plan) PrepareReplay(replay *Replay, args *Args) bool {
 	recorded, callArgs := p.recorded, &replay.args
 	if recorded == nil {

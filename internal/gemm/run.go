@@ -14,15 +14,16 @@ import (
 // super-blocks, and these into blocks. For each block, runTile locates or packs the panels of both operands. It then
 // calls a kernel for each register tile, in machine code (strips.go) or in Go (run_go.go).
 //
-// If tiles share panels, each super-block has two phases. The first one packs the panels (packOnly), and the second
-// computes all tiles. If p.b.packedByFirstRow is set, the first one computes the first row of tiles, which also packs
-// B, and the second computes the other rows, if there are any (computeOtherRows).
+// If tiles share panels, each super-block has two phases. The first phase packs the panels (packOnly), and the second
+// phase computes all tiles. If p.b.packedByFirstRow is set, the first phase computes the first row of tiles, which also
+// packs B. The second phase then computes the other rows (computeOtherRows), if there are any.
 //
-// In this package, i counts rows of C, j its columns, k terms, and l lanes. The names i0 and i1 stand for the range
-// [i0, i1). A Plan has an operandPlan for each operand (p.a and p.b), which states how tiles read the operand.
+// In this package, i counts rows of C, j counts columns of C, k counts terms, and l counts lanes. The names i0 and i1
+// denote the range [i0, i1). A Plan has an operandPlan for each operand (p.a and p.b), which states how tiles read the
+// operand.
 
-// execution is the state of one Run call. If the plan computes the transposed product, its A is the caller's B, and
-// vice versa.
+// execution is the state of one Run call. If the plan computes the transposed product, A of the plan is the caller's B,
+// and B of the plan is the caller's A.
 type execution struct {
 	*Plan
 	memoryA, memoryB                 operandMemory
@@ -62,7 +63,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	}
 	switch p.path {
 	case pathTiled:
-		x.runTile(i0, i1, j0, j1) // calls the epilogue itself, for each part of the tile
+		x.runTile(i0, i1, j0, j1) // runTile calls the epilogue, for each part of the tile
 		return
 	case pathSimple:
 		x.runSimple(i0, i1, j0, j1)
@@ -123,8 +124,8 @@ func (p *Plan) RunAll(args *Args, worker []byte) {
 }
 
 const (
-	// checkMACs is the number of multiply-accumulate operations (MACs) between two calls of Args.Check: at most 10 ms,
-	// with the slowest kernels.
+	// checkMACs is the number of multiply-accumulate operations (MACs) between two calls of Args.Check. They take at most
+	// 10 ms with the slowest kernels.
 	checkMACs = 1 << 21
 	// packCost is the cost of packing an element by a PackFunc, in MACs.
 	packCost = 16
@@ -132,7 +133,7 @@ const (
 	stripCost = 1 << 12
 )
 
-// countMACs counts n MACs, or packing work with the cost of n MACs. It calls Args.Check after every checkMACs.
+// countMACs counts n MACs, or packing work with the cost of n MACs. It calls Args.Check after every checkMACs MACs.
 func (x *execution) countMACs(n int) {
 	if x.macsSinceCheck += n; x.macsSinceCheck >= checkMACs && x.check != nil {
 		x.macsSinceCheck = 0
@@ -140,8 +141,8 @@ func (x *execution) countMACs(n int) {
 	}
 }
 
-// aligned returns the first address in memory that is a multiple of alignBytes. memory must have alignBytes-1 bytes
-// more than the caller uses.
+// aligned returns the first address in `memory` that is a multiple of alignBytes. memory must have alignBytes-1 more
+// bytes than the caller uses.
 func aligned(memory []byte) unsafe.Pointer {
 	ptr := unsafe.Pointer(unsafe.SliceData(memory))
 	return unsafe.Add(ptr, -uintptr(ptr)&(alignBytes-1)) // the distance to the next multiple
@@ -166,9 +167,8 @@ type operandPart struct{ k0, k1, l0, l1 int }
 
 // packShared packs one chunk of an operand, a part of the lanes and terms of a super-block, into shared panels.
 func (x *execution) packShared(tile int, operand *operandPlan, memory *operandMemory) {
-	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels are
-	// adjacent in memory: the panel that begins with lane l has term k of the super-block at l*superBlockTerms +
-	// k*panelWidth.
+	// A packing tile is a group of panels and a range of terms. Adjacent tiles have adjacent groups. Panels are adjacent
+	// in memory. In the panel that begins with lane l, term k of the super-block is at l*superBlockTerms + k*panelWidth.
 	panels, depth := operand.packChunk(x.superBlockTerms)
 	panelGroups := ceilDiv(ceilDiv(operand.extent, operand.panelWidth), panels)
 	panelGroup, termRange := tile%panelGroups, tile/panelGroups
@@ -219,7 +219,7 @@ func (v *operandView) laneOffset(lane int) int {
 	return lane/v.panelWidth*v.panelStride + lane%v.panelWidth
 }
 
-// locate sets the view to a part of an operand. If the tile packs its own panels, locate packs them to ownPanels, in
+// locate sets the view to a part of an operand. If each tile packs separate panels, locate packs them to ownPanels, in
 // the worker's scratch.
 func (x *execution) locate(view *operandView, operand *operandPlan, memory *operandMemory, ownPanels unsafe.Pointer,
 	part operandPart) {
@@ -244,8 +244,9 @@ func (x *execution) locate(view *operandView, operand *operandPlan, memory *oper
 	}
 }
 
-// runTile computes C[i0:i1, j0:j1] over the current super-block. It loops over blocks of K. computePanels (for machine
-// code) and computePanelsInGo loop over blocks of A that fit L2, and within each over panels of B that fit L1.
+// runTile computes C[i0:i1, j0:j1] over the current super-block. It loops over blocks of K. Within a block of K,
+// computePanels (for machine code) and computePanelsInGo loop over blocks of A that fit L2, and for each block of A
+// over panels of B that fit L1.
 func (x *execution) runTile(i0, i1, j0, j1 int) {
 	plan, spec := x.Plan, &x.spec
 	if x.superBlockStart == 0 {
@@ -274,8 +275,8 @@ func (x *execution) runTile(i0, i1, j0, j1 int) {
 	}
 }
 
-// gatherBias copies the tile's part of the bias to contiguous worker scratch, where kernels may read whole panels of
-// it.
+// gatherBias copies the tile's part of the bias to contiguous worker scratch. Kernels may read whole panels of this
+// copy.
 func (x *execution) gatherBias(i0, i1, j0, j1 int) {
 	var dst unsafe.Pointer
 	var lane, end int // the lanes [lane, end) are still to be copied; none without a bias
@@ -301,18 +302,18 @@ type tileState struct {
 	i0, j0, j1                int     // the tile has the columns [j0, j1), and rows from i0 on
 	k0, kc                    int     // the block has kc terms from term k0
 	isFirstBlock, isLastBlock bool    // whether the block of K is the first or the last one
-	recordedTo                *[]call // if not nil, calls are appended to it instead of being executed
+	recordedTo                *[]call // if not nil, calls are appended to this list instead of being executed
 
-	// A strip is a panel of B times a block of rows of A. A stack is a column of register tiles of equal height in it.
-	// These are the stacks of the last strip that computeStrip divided. Strips of the same size reuse them.
+	// A strip is a panel of B times a block of rows of A. A stack is a column of register tiles of equal height in a
+	// strip. These are the stacks of the last strip that computeStrip divided. Strips of the same size reuse these stacks.
 
 	stacks                      [maxStacks]tileStack // stackCount entries are in use
 	stackCount                  int
 	stackedRows, stackedVectors int // size of the strip: rows, and vectors of columns
 }
 
-// temporary returns the buffer for a register tile that the kernel cannot store in C. An example is a C without
-// contiguous rows.
+// temporary returns the buffer for a register tile that the kernel cannot store in C, for example because the rows of C
+// are not contiguous.
 func (t *tileState) temporary() unsafe.Pointer {
 	return unsafe.Add(t.execution.worker, t.Plan.worker.tempTile)
 }

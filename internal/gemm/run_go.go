@@ -5,7 +5,7 @@ import "unsafe"
 // This file computes a tile of C for one block of K with kernels in Go, from packed panels. A kernel computes a
 // register tile: a panel of A times a panel of B. strips.go does the same with machine code.
 
-// computePanelsInGo computes C[i0:i1, j0:j1] for one block of K, whose terms of A and B are a and b.
+// computePanelsInGo computes C[i0:i1, j0:j1] for one block of K. a and b are the terms of A and B in this block.
 func (t *tileState) computePanelsInGo(a, b *operandView, i0, i1, j0, j1 int) {
 	plan := t.Plan
 	for blockStart := i0; blockStart < i1; blockStart += plan.rowsPerBlock {
@@ -24,15 +24,15 @@ func (t *tileState) computePanelsInGo(a, b *operandView, i0, i1, j0, j1 int) {
 	}
 }
 
-// micro computes the register tile at (i, j) of C from packed panels, by a kernel in Go. If the kernel can address this
-// part of C, it stores the sums there. Otherwise it stores them in the worker's temporary tile, and merge updates C.
-// As in microFunc, the kernel takes distances in bytes.
+// micro computes the register tile at (i, j) of C from packed panels, with a kernel in Go. If the kernel can address
+// this part of C, it stores the sums there. Otherwise it stores them in the worker's temporary tile, and merge updates
+// C. As in microFunc, the kernel takes distances in bytes.
 func (t *tileState) micro(aPanel, bPanel unsafe.Pointer, i, j, rows, cols int) {
 	plan, spec := t.Plan, &t.spec
 	elemBytes, kernel := plan.kernels.elemBytes, plan.kernels.micro
 	aStep := plan.a.panelWidth * elemBytes
 	dst := t.elem(t.ptrC, i*spec.CRowStride+j*spec.CColStride)
-	// A kernel adds old C or the bias, not both.
+	// A kernel can add either the old C or the bias.
 	hasTwoInits := t.isFirstBlock && spec.Accumulate && spec.Bias == BiasCols
 	if spec.CColStride != 1 || hasTwoInits {
 		sums := t.temporary()

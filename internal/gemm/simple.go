@@ -11,8 +11,8 @@ const (
 	storeTileElems = machine.MoveGrain / 2
 )
 
-// planSimple schedules strided loops. There is only one tile, except that a product with K = 0 has a tile for each
-// group of rows.
+// planSimple schedules strided loops. There is one tile. A product with K = 0, however, has a tile for each group of
+// rows.
 func (p *Plan) planSimple() {
 	spec := &p.spec
 	p.path, p.maxSuperBlockTerms = pathSimple, spec.K
@@ -31,7 +31,7 @@ func (p *Plan) planSimple() {
 func (x *execution) runSimple(i0, i1, j0, j1 int) {
 	spec := &x.spec
 	operandA, operandB := spec.A, spec.B
-	if spec.K == 0 { // the operands may be nil, so no address in them may be computed
+	if spec.K == 0 { // the operands may be nil, so the code must not compute addresses in them
 		operandA.RowStride, operandA.ColStride, operandB.RowStride, operandB.ColStride = 0, 0, 0, 0
 	}
 	maxRows, maxCols, maxTerms := simplePartSizes(i1-i0, j1-j0, max(spec.K, 1))
@@ -45,7 +45,7 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 				a := matrix{partA, operandA.RowStride, operandA.ColStride}
 				b := matrix{partB, operandB.RowStride, operandB.ColStride}
 				x.kernels.product(rows, cols, min(maxTerms, spec.K-k), a, b, x.result(i, j), bias, accumulate)
-				bias, accumulate = matrix{}, true // later parts add to the first
+				bias, accumulate = matrix{}, true // later parts add to the results of the first part
 				x.countMACs(rows * cols * maxTerms)
 			}
 		}
@@ -53,7 +53,7 @@ func (x *execution) runSimple(i0, i1, j0, j1 int) {
 }
 
 // simplePartSizes returns the maximum sizes of the parts into which runSimple divides a product. A part has at most
-// checkMACs multiplications, the number between two calls of Args.Check.
+// checkMACs multiplications, which is the number between two calls of Args.Check.
 func simplePartSizes(rows, cols, terms int) (maxRows, maxCols, maxTerms int) {
 	if terms <= checkMACs/cols/rows {
 		return rows, cols, terms
@@ -70,8 +70,8 @@ func (x *execution) result(i, j int) matrix {
 	return matrix{x.elem(x.ptrC, i*spec.CRowStride+j*spec.CColStride), spec.CRowStride, spec.CColStride}
 }
 
-// biasAt returns the bias of the part of C that begins at (i, j), as a matrix. Its stride is 0 in the dimension
-// along which the bias is constant, and its address is nil if there is no bias.
+// biasAt returns the bias of the part of C that begins at (i, j), as a matrix. The stride of this matrix is 0 along the
+// dimension in which the bias is constant. Its address is nil if there is no bias.
 func (x *execution) biasAt(i, j int) matrix {
 	switch spec := &x.spec; spec.Bias {
 	case BiasRows:

@@ -28,7 +28,7 @@ type Spec struct {
 type Source uint8
 
 const (
-	// Strided reads the operand in place, at any strides in elements including 0 (broadcast) and negative ones.
+	// Strided reads the operand in place, with any strides in elements. Strides may be 0 (broadcast) or negative.
 	Strided Source = iota
 	// Prepacked reads the output of PackA or PackB; strides are ignored.
 	Prepacked
@@ -59,15 +59,14 @@ const (
 type Algorithm uint8
 
 const (
-	// Any selects an algorithm: Loops for tiny products, Thin for products with few rows or columns whose strides
-	// allow it, and otherwise Tiled.
+	// Any selects an algorithm: Loops for tiny products, Thin for products with few rows or columns if their strides allow
+	// it, and otherwise Tiled.
 	Any Algorithm = iota
 	// Loops is nested loops over strided operands.
 	Loops
 	// Thin reads the larger operand once, in place. It needs strided operands and a product with few rows or columns.
 	Thin
-	// Tiled multiplies register tiles. It packs operands into panels unless they are packed already or readable in
-	// place.
+	// Tiled computes register tiles. It packs operands into panels if they are neither packed nor readable in place.
 	Tiled
 )
 
@@ -78,10 +77,9 @@ type Args struct {
 	Bias    unsafe.Pointer
 	PackA   PackFunc // for an A of Source Custom
 	PackB   PackFunc // for a B of Source Custom
-	// Shared has SharedBytes bytes. It holds packed panels from one phase to the next. Its initial contents do not
-	// matter.
+	// Shared has SharedBytes bytes. It keeps packed panels between phases. Its initial contents do not matter.
 	Shared []byte
-	// Epilogue, if set, is called for each part C[i0:i1, j0:j1] of a tile when the part has its final values and is
+	// Epilogue, if set, is called for each part C[i0:i1, j0:j1] of a tile, when this part has its final values and is
 	// still in the caches. It runs on the goroutine of the tile. The parts of all calls are a partition of C.
 	Epilogue func(i0, i1, j0, j1 int)
 	// Check, if set, is called after every few million multiplications. It may panic to interrupt Run.
@@ -114,8 +112,8 @@ func (s *Spec) isEmpty() bool { return s.M == 0 || s.N == 0 || s.K == 0 }
 // isStrided reports whether both operands are strided.
 func (s *Spec) isStrided() bool { return s.A.Source == Strided && s.B.Source == Strided }
 
-// Supports reports whether an algorithm can compute a product with the shape and strides of spec. The dtype must be one
-// that [Multiplies] accepts.
+// Supports reports whether an algorithm can compute a product with the shape and strides of spec. [Multiplies] must
+// accept the dtype.
 func Supports(spec Spec, algorithm Algorithm) bool {
 	switch algorithm {
 	case Loops:

@@ -21,9 +21,9 @@ import (
 // call then computes a row of register tiles, one for each panel.
 //
 // Addresses and strides are passed in jit.Args, by the operand indices of package tile (tile.In is A, tile.Vec is B and
-// tile.Out is C). Args.Ptr has base addresses, Args.Row offsets from them, and Args.Step strides, in bytes.
-// computeStrip sets the values that all calls of a strip share, and computeTiles the values of one call.
-// computeAndCopyPanel replaces the values of B during one call.
+// tile.Out is C). Args.Ptr has base addresses, Args.Row has offsets from these addresses, and Args.Step has strides,
+// all in bytes. computeStrip sets the values that all calls of a strip share, and computeTiles sets the values of one
+// call. computeAndCopyPanel replaces the values of B during one call.
 //
 // In this file, a and b are operandViews: they have the addresses and strides of A and B for this tile and block.
 // t.Plan.b describes how all tiles of the plan read B.
@@ -38,8 +38,8 @@ func release(args *jit.Args) {
 	argsPool.Put(args)
 }
 
-// computePanels computes C[i0:i1, j0:j1] for one block of K, whose terms of A and B are a and b. The outer loop is over
-// blocks of A that fit L2, and the inner loop over panels of B.
+// computePanels computes C[i0:i1, j0:j1] for one block of K. a and b are the terms of A and B in this block. The outer
+// loop is over blocks of A that fit L2, and the inner loop is over panels of B.
 func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0, j1 int) {
 	panelWidth, block := t.Plan.b.panelWidth, t.rowsPerBlock
 	for blockStart := i0; blockStart < i1; blockStart += block {
@@ -51,7 +51,7 @@ func (t *tileState) computePanels(args *jit.Args, a, b *operandView, i0, i1, j0,
 			if t.isLastBlock {
 				t.runEpilogue(blockStart, blockEnd, j, min(j+panels*panelWidth, j1))
 			}
-			// countMACs counts multiplications, to check for cancellation from time to time. stripCost is for the
+			// countMACs counts multiplications, and checks for cancellation from time to time. stripCost is the cost of the
 			// preparation.
 			if t.recordedTo == nil { // else the calls are recorded and not executed
 				t.countMACs(stripCost + (blockEnd-blockStart)*panels*panelWidth*t.kc)
@@ -82,7 +82,7 @@ type strip struct {
 type tileRun struct {
 	stack    tileStack
 	count    int // number of tiles
-	row, col int // where the first tile begins in C
+	row, col int // first row and column of the first tile in C
 	cols     int // columns of a tile
 	store    storeMode
 	read     readMode
@@ -96,7 +96,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 	tiles := tileRun{row: s.row, col: s.col, cols: s.cols, store: store, read: readDirect}
 	if t.callsSpanPanels {
 		args.Step[tile.VecTile] = b.laneOffset(t.Plan.b.panelWidth) * t.kernels.elemBytes
-		// The stack has one register tile for each panel, so its tiles have the same rows.
+		// The stack has one register tile for each panel, so all its tiles have the same rows.
 		tiles.stack, tiles.count = tileStack{height: s.rows, count: s.panels}, s.panels
 		t.computeTiles(args, a, tiles)
 		return
@@ -106,14 +106,15 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 		t.stackedRows, t.stackedVectors = s.rows, vectors
 		t.stacks, t.stackCount = t.Plan.stacks(s.rows, vectors)
 	}
-	// All stacks of several tiles have the height of the first, or one row less.
+	// All stacks with several tiles have the height of the first stack, or one row less.
 	tilesPerCall := max(1, maxRowsPerCall/t.stacks[0].height)
 	t.computeStacks(args, a, tiles, tilesPerCall)
 }
 
-// computeStacks computes the stacks of a strip, at most tilesPerCall register tiles in a call. `tiles` has the position
-// of the strip, its columns and the modes. computeStacks sets the other fields for each call. Calls for different
-// stacks alternate, so that a panel of A stays in the cache until all its tiles are computed.
+// computeStacks computes the stacks of a strip. A call of machine code computes at most tilesPerCall register tiles.
+// `tiles` has the position of the strip, its columns and the modes. computeStacks sets the other fields for each call.
+// Calls for different stacks alternate, so that a panel of A stays in the cache until all tiles of the panel are
+// computed.
 func (t *tileState) computeStacks(args *jit.Args, a *operandView, tiles tileRun, tilesPerCall int) {
 	stripRow := tiles.row
 	var tilesDone [len(t.stacks)]int // by stack: the number of tiles that are computed
@@ -139,7 +140,7 @@ func (t *tileState) computeStacks(args *jit.Args, a *operandView, tiles tileRun,
 }
 
 // computeAndCopyPanel computes the first register tile of a stack. It reads B in place, and copies the panel for the
-// other tiles of the stack. Afterwards args has the panel as operand B again.
+// other tiles of the stack. Afterwards, operand B in args is the panel again.
 func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first tileRun) {
 	elemBytes, termStride := t.kernels.elemBytes, t.Plan.b.termStride
 	panel, panelOffset, panelStep := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
@@ -190,13 +191,13 @@ func (t *tileState) setStoreMode(args *jit.Args, j int) (store storeMode, maxRow
 	return store, maxRowsPerCall
 }
 
-// computeTiles computes register tiles.
+// computeTiles computes adjacent register tiles by one call of machine code.
 func (t *tileState) computeTiles(args *jit.Args, a *operandView, tiles tileRun) {
 	code := t.setTileAddresses(args, a, tiles)
 	if t.recordedTo != nil {
 		*t.recordedTo = append(*t.recordedTo, callOf(code, args))
 	} else if err := code.Call(args); err != nil {
-		panic(err) // cannot happen: Call fails only if the code cannot be linked, and the plan has linked it
+		panic(err) // cannot happen: Call fails only if the code cannot be linked, but the plan has linked the code
 	}
 	t.advancePrefetches(args, tiles)
 	if tiles.store == storeTemporary {

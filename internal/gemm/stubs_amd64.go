@@ -4,8 +4,8 @@ package gemm
 
 import "unsafe"
 
-// Assembly routines for products with few rows or columns. They are defined in avx512_body.h and avx2_body.h. Their
-// types (axpyFunc, dotFunc, axpysFunc and dotsFunc in kernel.go) explain the parameters.
+// These are assembly routines for products with few rows or columns. They are defined in avx512_body.h and avx2_body.h.
+// The comments of their types (axpyFunc, dotFunc, axpysFunc and dotsFunc in kernel.go) explain the parameters.
 
 //go:noescape
 func axpy4AVX512F32(n int, y, b unsafe.Pointer, ldb int, x unsafe.Pointer)

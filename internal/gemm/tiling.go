@@ -3,35 +3,34 @@ package gemm
 import "github.com/graphrun/graphrun/internal/machine"
 
 // This file divides a product into tiles. chooseGrid tries tiles of different heights and widths, estimates the time of
-// the product with each of them (grid.cost), and takes the cheapest. packChunk divides the packing of an operand, and
-// blockSizes and divideEvenly are the arithmetic of divisions with a remainder. The package comment defines tiles and
-// packing. K is divided into blocks of kc terms. A super-block is a number of consecutive blocks that are packed at
-// once.
+// the product for each (grid.cost), and selects the cheapest. packChunk divides the packing of an operand. blockSizes
+// and divideEvenly compute divisions with a remainder. The package comment defines tiles and packing. K is divided into
+// blocks of kc terms. A super-block is a group of consecutive blocks that are packed together.
 //
-// An operandPlan (operand.go) describes an operand that is divided into panels: the operand has extent rows (A) or
-// columns (B), and a panel has panelWidth of them. If createsPanels returns true, an execution packs the operand: each
-// tile packs its own panels or, if packedOnce is set, the panels are packed once for all tiles. If packedByFirstRow is
-// set, the first row of tiles packs the operand while it multiplies.
+// An operandPlan (operand.go) describes an operand that is divided into panels: the operand has `extent` rows (A) or
+// columns (B), and a panel has panelWidth rows or columns. If createsPanels returns true, an execution packs the
+// operand. If packedOnce is set, the panels are packed once for all tiles. Otherwise each tile packs separate panels.
+// If packedByFirstRow is set, the first row of tiles packs the operand while it multiplies.
 
 const (
 	// alignBytes is the alignment of packed panels in scratch buffers. Aligned panels avoid vector loads from two
 	// cache lines, which cost as much as two loads.
 	alignBytes = machine.LineBytes
-	// sharedElems bounds the number of elements in the panels that a packing phase creates. Larger products pack and
-	// multiply one super-block of K after another. The bound does not affect the results, because super-blocks
-	// consist of whole blocks of K.
+	// sharedElems is the maximum number of elements in the panels that a packing phase creates. Larger products pack and
+	// multiply one super-block of K after another. The maximum does not affect the results, because super-blocks consist
+	// of whole blocks of K.
 	sharedElems = 8 << 20
 	// packTileElems is the number of elements that one packing tile packs.
 	packTileElems = machine.MoveGrain
 )
 
-// blockBytes bounds the size of a block of A: the panels of A that are multiplied by each panel of B. The block
-// stays in L2 together with the panel of B. blockBytes also bounds the panels that a tile packs for itself.
-// blockBytes does not affect the bits of results.
+// blockBytes is the maximum size of a block of A: the panels of A that are multiplied by each panel of B. The block
+// stays in L2 together with the panel of B. blockBytes is also the maximum size of the panels that one tile packs. It
+// does not affect the bits of results.
 var blockBytes = machine.L2Bytes / 8 * 3
 
-// workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. The same costs serve all kernels
-// and dtypes, because they only rank grids (see grid) and the ranking differs little.
+// workCosts has the costs of kinds of work in nanoseconds, for elements of 32 bits. The same costs are used for all
+// kernels and dtypes: they serve only to rank grids (see grid), and the ranking differs little.
 type workCosts struct {
 	mac     float64 // a multiply-add
 	tile    float64 // starting a tile
@@ -47,28 +46,28 @@ type workCosts struct {
 // packNS is the cost of packing an element from memory, in nanoseconds.
 const packNS = 0.25
 
-// costs were measured on Zen 5. They are constants, not rates of a machine profile, so that all machines with the same
-// instruction set choose the same tiles. The costs of cache accesses are fractions of packNS.
+// costs were measured on Zen 5. They are constants, so that all machines with the same instruction set choose the same
+// tiles. Rates of a machine profile would differ between machines. The costs of cache accesses are fractions of packNS.
 var costs = workCosts{mac: 1. / 96, tile: 425, phase: 1280, pack: packNS, custom: 2 * packNS,
 	share: packNS / 2, loadA: packNS / 2, loadB: packNS * 5 / 12, updateC: packNS * 5 / 24}
 
-// grid is a division of C into mTiles×nTiles tiles of tileRows×tileCols elements. If shareA or shareB is set, a
-// packing phase packs the operand for all tiles. Otherwise each tile packs its own panels.
+// grid is a division of C into mTiles×nTiles tiles of tileRows×tileCols elements. If shareA or shareB is set, a packing
+// phase packs the operand for all tiles. Otherwise each tile packs separate panels.
 type grid struct {
 	tileRows, tileCols int
 	mTiles, nTiles     int
 	shareA, shareB     bool
 }
 
-// tilePanels are limits on the widths and heights, in panels, of the tiles that chooseGrid considers. The last number
-// stands for a single tile with all panels.
+// tilePanels are limits on the widths and heights, in panels, of the tiles that chooseGrid considers. The last limit
+// gives a single tile with all panels.
 var tilePanels = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 1 << 30}
 
 // gridWorkers are the numbers of workers for which a grid is evaluated. The entry 32 favors grids with at least two
-// tiles for each of 16 workers. Fast workers can then compute more tiles than slow ones.
+// tiles for each of 16 workers. With such a grid, fast workers can compute more tiles than slow workers.
 var gridWorkers = [...]int{1, 2, 3, 4, 6, 8, 12, 16, 32}
 
-// localPanels returns the maximum number of panels that a tile may pack for itself. The panels must fit L2.
+// localPanels returns the maximum number of panels that one tile may pack. The panels must fit L2.
 func (operand operandPlan) localPanels(kc int) int {
 	return max(1, blockBytes/(operand.panelWidth*kc*operand.elemBytes))
 }
@@ -86,8 +85,8 @@ func (s *kernelSet) maxTiles(m, n, k int) int {
 }
 
 // chooseGrid returns the grid with the least core time (time multiplied by the number of workers), summed over the
-// numbers of workers gridWorkers. Small tiles balance the load, and large tiles reuse packed panels. The grid must not
-// depend on the number of workers of a run, because results must not.
+// numbers of workers in gridWorkers. Small tiles balance the load, and large tiles reuse packed panels. The grid must
+// not depend on the number of workers of a run, because results must not depend on it.
 func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	var best grid
 	bestCost := -1.0 // no grid yet; the grid of one tile is always allowed
@@ -109,9 +108,9 @@ func chooseGrid(a, b operandPlan, k, kc, maxTiles int) grid {
 	return best
 }
 
-// tileSizes lists the heights or widths of tiles to consider, in panels, for an operand of the given number of panels.
-// Each limit of tilePanels gives the size at which the panels are divided evenly among the tiles. For example, 9 panels
-// and the limit 4 give three tiles of 3 panels.
+// tileSizes lists the heights or widths of tiles to consider, in panels, for an operand with the given number of
+// panels. Each limit of tilePanels gives the size at which the panels are divided evenly among the tiles. For example,
+// 9 panels and the limit 4 give three tiles of 3 panels.
 func tileSizes(panels int) (sizes []int) {
 	for _, limit := range tilePanels {
 		tiles := ceilDiv(panels, min(limit, panels))
@@ -128,8 +127,9 @@ func tileSizes(panels int) (sizes []int) {
 //
 //	shared + w*(barrier + ceil(tiles/w)*tile)
 //
-// where shared is the time to pack shared panels, and tile the time of a tile. Products are converted to float64, so
-// that no architecture fuses them with additions and all architectures choose the same grid.
+// where shared is the time to pack shared panels, barrier is the cost of the barriers between phases, and tile is the
+// time of a tile. Products are converted to float64, so that no architecture fuses them with additions and all
+// architectures choose the same grid.
 func (g grid) cost(a, b operandPlan, k, kc int) float64 {
 	depth := float64(k)
 	blocks := float64(ceilDiv(k, kc))
@@ -177,7 +177,8 @@ func (operand operandPlan) packCostPerElement() float64 {
 	return costs.pack
 }
 
-// minPackDepth is the least number of terms of K in a packing tile, unless a super-block has fewer.
+// minPackDepth is the minimum number of terms of K in a packing tile. If a super-block has fewer terms, a packing tile
+// has all of them.
 const minPackDepth = 256
 
 // packChunk returns the size of one packing tile: its number of panels, and its number of terms of K. depth is the
@@ -207,9 +208,9 @@ func blockSizes(extent, tileSize, tiles, block int) (sizes []int) {
 	return sizes
 }
 
-// divideEvenly divides n elements into the fewest parts of at most limit elements. It returns the size of the larger
-// parts, their number (count), and the number of the other parts, which have one element less (smallerCount). For
-// example, 29 elements with a limit of 14 are divided into two parts of 10 and one part of 9.
+// divideEvenly divides n elements into the fewest parts of at most `limit` elements. It returns the size of the larger
+// parts and their number (count). The other parts have one element less; smallerCount is their number. For example, 29
+// elements with a limit of 14 are divided into two parts of 10 and one part of 9.
 func divideEvenly(n, limit int) (size, count, smallerCount int) {
 	parts := ceilDiv(n, limit)
 	size = ceilDiv(n, parts)

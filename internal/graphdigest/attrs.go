@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/sym"
 )
 
-// WriteAttrs writes the decoded attributes of a node to a hash. It returns false for attributes that can be identified
-// only by their address, such as functions and graphs.
+// WriteAttrs writes the decoded attributes of a node to a hash. It returns false for attributes that only their address
+// identifies, such as functions and graphs.
 func WriteAttrs(h hash.Hash, n *graph.Node) bool {
 	return n.Attrs == nil || writeValue(h, reflect.ValueOf(n.Attrs))
 }
@@ -56,7 +56,7 @@ func writeValue(h hash.Hash, v reflect.Value) bool {
 	return true
 }
 
-// writeParts is writeValue for a list or a struct: it writes the elements or the fields.
+// writeParts writes the elements of a list or the fields of a struct, as writeValue does.
 func writeParts(h hash.Hash, v reflect.Value) bool {
 	count, element := 0, v.Index
 	switch v.Kind() {

@@ -1,6 +1,6 @@
-// Package graphdigest writes a graph to a hash: first its graph file, which has the nodes and their attributes, then
-// the sizes of symbols, the pins, the layouts of values, and the data of constants. A pin is a user's demand for the
-// layout, the implementation or the device of a value or node.
+// Package graphdigest writes a graph to a hash. It writes first the graph file, which has the nodes and their
+// attributes, and then the sizes of symbols, the pins, the layouts of values, and the data of constants. A pin is a
+// user's demand for the layout, the implementation or the device of a value or node.
 package graphdigest
 
 import (
@@ -20,12 +20,12 @@ import (
 // hashBlock is the number of bytes that are hashed between two checks of the context.
 const hashBlock = 1 << 20
 
-// Write writes a graph to a hash. It calls data for each constant, to write the elements of the constant, and also for
-// the constants of graphs that are attributes. A graph with an op or an attribute that a graph file cannot express is
-// an error.
+// Write writes a graph to a hash. It calls the function data for each constant, also in graphs that are attributes.
+// This function writes the elements of the constant. Write fails if a graph file cannot express an op or an attribute
+// of the graph.
 func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
 	withoutConstants := *g
-	withoutConstants.Constants = nil // a graph file may name files of constants; data writes the elements below
+	withoutConstants.Constants = nil // a graph file may name files of constants; instead, data writes the elements below
 	if err := graphfile.Save(h, &withoutConstants); err != nil {
 		return fmt.Errorf("digest of the graph: %w", err)
 	}
@@ -58,7 +58,7 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 	return nil
 }
 
-// DataWriter returns the usual parameter data of [Write]: a function that writes the elements of a constant in logical
+// DataWriter returns the usual argument `data` of [Write]: a function that writes the elements of a constant in logical
 // order.
 func DataWriter(ctx context.Context, h hash.Hash) func(*graph.Value) error {
 	return func(v *graph.Value) error {
@@ -104,7 +104,7 @@ func VisitPins(g *graph.Graph, add func(name, pin string)) {
 		addPin(n.Name, n.Pin)
 	}
 	for _, output := range g.Outputs {
-		if g.Value(output.Name) == nil { // otherwise the name stands for the value; the graph file has the output's pin
+		if g.Value(output.Name) == nil { // otherwise the name is the name of the value; the graph file has the output's pin
 			addPin(output.Name, output.Pin)
 		}
 	}

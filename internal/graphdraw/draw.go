@@ -2,9 +2,9 @@
 // (Sugiyama, Tagawa, Toda: Methods for visual understanding of hierarchical system structures, 1981).
 //
 // [Draw] takes boxes and nets, and returns a [Drawing]. It assigns boxes to layers (ranks.go), orders each layer to
-// reduce crossings (order.go), assigns coordinates close to connected boxes (place.go, straight.go), and routes nets
-// (routes.go). The same graph always has the same drawing. Below, a net connects A to B and C, and a net connects B to
-// C:
+// reduce crossings (order.go), places boxes close to connected boxes (place.go, straight.go), and routes nets
+// (routes.go). The same graph always has the same drawing. In this drawing, one net connects A to B and C, and another
+// net connects B to C:
 //
 //	layer 0   A
 //	          |\
@@ -12,11 +12,11 @@
 //	          |/
 //	layer 2   C
 //
-// The package exists because libraries are slow: `graphrun view` takes 0.15 s of CPU for a picture of 2,000 boxes and
-// 2,440 edges, and the layout alone takes 10 s with dagre 3.1, 16 s with elkjs 0.12 (1.6 MB of script) and 35 s with
-// Graphviz as WebAssembly (go-graphviz 0.2 adds 6.6 MB to a program; November 2026). nulab/autog 0.11 panics on this
-// graph, and gonum has no layered drawings. The HTML pages of `graphrun view` also need the routes of nets by layer, so
-// that a reader can fold a group without a new layout.
+// The package exists because libraries are slow. For a picture of 2,000 boxes and 2,440 edges, `graphrun view` takes
+// 0.15 s of CPU in total. The layout alone takes 10 s with dagre 3.1, 16 s with elkjs 0.12 (1.6 MB of script), and 35 s
+// with Graphviz as WebAssembly (go-graphviz 0.2 adds 6.6 MB to a program; November 2026). nulab/autog 0.11 panics on
+// this graph, and gonum has no layered drawings. The HTML pages of `graphrun view` also need the routes of nets in each
+// layer, so that a reader can collapse a group without a new layout.
 package graphdraw
 
 import (
@@ -42,13 +42,13 @@ const (
 	Last
 )
 
-// Net connects a box to boxes below it. It is drawn as one trunk, from which a branch goes to each lower box.
+// Net connects a box to boxes below it. It is drawn as one trunk with a branch to each lower box.
 type Net struct {
 	From int   // index of the upper box
 	To   []int // indices of the lower boxes
 }
 
-// Point is a position in a drawing: X to the right, Y downwards.
+// Point is a position in a drawing. X increases to the right, and Y increases downwards.
 type Point struct{ X, Y float64 }
 
 // Segment is a piece of a net, from one point to another point below it. A segment whose points have equal X is
@@ -59,7 +59,7 @@ type Segment struct{ From, To Point }
 type Drawing struct {
 	Width, Height float64
 	Corners       []Point     // upper left corner of each box
-	Nets          [][]Segment // segments of each net, from its upper box on
+	Nets          [][]Segment // segments of each net, starting at its upper box
 	Layers        []Band      // the layers of boxes, from top to bottom
 	Ranks         []int       // for each box, the index of its layer
 	Routes        []Route     // the x coordinates of each net
@@ -77,16 +77,16 @@ type Route struct {
 
 // Distances between elements, in the units of Box.
 const (
-	margin      = 20.0  // around the drawing
+	margin      = 20.0  // width of the empty border of the drawing
 	boxGap      = 24.0  // between boxes of a layer
-	netGap      = 12.0  // in a layer, between nets that cross the layer, and between such a net and a box
+	netGap      = 12.0  // in a layer: between nets that cross the layer, and between such a net and a box
 	minLayerGap = 34.0  // between layers
 	maxLayerGap = 110.0 // between layers
 	slope       = 0.09  // a layer gap grows by slope times the width of its widest segment
 )
 
-// MaxCells is the maximum number of cells of a drawing. A cell is a box, or the place where a net crosses a layer
-// between the layers of its boxes.
+// MaxCells is the maximum number of cells of a drawing. A cell is a box, or the place where a net crosses a layer that
+// is between the layers of the net's boxes.
 const MaxCells = 1 << 18
 
 // ErrTooLarge is the error of a graph that needs more than MaxCells cells.
@@ -126,7 +126,7 @@ type cell struct {
 	up, down []int   // the connected cells in the layers above and below
 }
 
-// layeredLayout is a drawing in progress: cells in layers. Cells are referred to by their index in cells.
+// layeredLayout is an unfinished drawing: cells in layers. A cell is identified by its index in cells.
 type layeredLayout struct {
 	boxes  []Box
 	nets   []Net
@@ -186,8 +186,8 @@ func (l *layeredLayout) addTrunk(i int, ranks []int) error {
 	return nil
 }
 
-// cellAfter returns the cell of a net that is `crossed` layers below its upper box: the box itself for 0, otherwise a
-// crossing.
+// cellAfter returns the cell of a net that is `crossed` layers below the net's upper box: the upper box for 0,
+// otherwise a crossing.
 func (l *layeredLayout) cellAfter(net, crossed int) int {
 	if crossed == 0 {
 		return l.nets[net].From

@@ -14,8 +14,8 @@ import (
 //	  X          |   |
 //	x   y        y   x
 
-// orderRounds is the number of ordering passes, alternately downwards and upwards. The order with the fewest crossings
-// is used.
+// orderRounds is the number of ordering passes. Downward and upward passes alternate. The order with the fewest
+// crossings is used.
 const orderRounds = 12
 
 // order orders the cells of each layer to reduce crossings. It uses the barycenter heuristic: cells are sorted by the
@@ -56,9 +56,9 @@ func (l *layeredLayout) setPositions(layer int) {
 	}
 }
 
-// sortLayer sorts the cells of a layer by the mean position of their connected cells in the layer above or below, which
-// connectedCells returns. Positions are relative to the sizes of the layers, so that an unconnected cell stays at about
-// the same position.
+// sortLayer sorts the cells of a layer by the mean position of their connected cells. connectedCells returns the
+// connected cells in the layer above or below. Positions are relative to the sizes of the layers, so that an
+// unconnected cell stays near its previous position.
 func (l *layeredLayout) sortLayer(layer int, connectedCells func(*cell) []int) {
 	mean := make(map[int]float64, len(l.layers[layer]))
 	for _, index := range l.layers[layer] {
@@ -93,7 +93,7 @@ func (l *layeredLayout) countCrossings() int {
 // countCrossingsBelow returns the number of crossings between a layer and the next layer. A segment crosses each
 // segment that begins to its left in the upper layer and ends to its right in the lower layer.
 func (l *layeredLayout) countCrossingsBelow(layer int) (total int) {
-	// tree is a Fenwick tree: it counts the segments to the left by the position of their lower end.
+	// tree is a Fenwick tree that counts the segments to the left, by the position of their lower ends.
 	tree := make([]int, len(l.layers[layer+1])+1)
 	count := 0 // number of segments to the left
 	for _, upper := range l.layers[layer] {

@@ -2,17 +2,17 @@ package graphdraw
 
 import "math"
 
-// The numbers of placement rounds. In each of the first rounds, a pass downwards moves cells towards their connected
-// cells in the layer above, and a pass upwards towards their cells in the layer below. A final round is one pass
-// towards both.
+// These are the numbers of placement rounds. In each of the first rounds, a downward pass moves cells towards their
+// connected cells in the layer above, and then an upward pass moves cells towards their connected cells in the layer
+// below. A final round is one pass that moves cells towards the connected cells in both layers.
 const (
 	placementRounds = 10
 	finalRounds     = 4
 )
 
-// assignX assigns x coordinates. It places the cells of each layer in turn as close to their connected cells as the
-// order of the layer and the minimum distances allow. An isotonic regression minimizes the weighted sum of the squared
-// distances.
+// assignX assigns x coordinates. It processes one layer after another, and places the cells of the layer close to their
+// connected cells. The order of the layer and the minimum distances are constraints. An isotonic regression minimizes
+// the weighted sum of the squared distances.
 func (l *layeredLayout) assignX() {
 	for _, layer := range l.layers {
 		l.centerLayer(layer)
@@ -48,8 +48,8 @@ func (l *layeredLayout) centerLayer(layer []int) {
 	}
 }
 
-// weight returns the weight of the distance between connected cells a and b. It is greatest between two crossings of a
-// net (cells without a box), so that long nets are straight. It is least between a crossing and a box.
+// weight returns the weight of the distance between connected cells a and b. The weight is greatest between two
+// crossings of a net (cells without a box), so that long nets are straight. It is least between a crossing and a box.
 func (l *layeredLayout) weight(a, b int) float64 {
 	switch {
 	case l.cells[a].box < 0 && l.cells[b].box < 0:
@@ -62,18 +62,18 @@ func (l *layeredLayout) weight(a, b int) float64 {
 
 // block is a group of adjacent cells of a layer, which are placed at their minimum distances.
 type block struct {
-	shift  float64 // x - offset of each of its cells: see placeLayer
+	shift  float64 // x - offset, the same for all cells of the block: see placeLayer
 	weight float64 // sum of the weights of its cells
 	cells  int     // number of cells
 }
 
 // placeLayer places one layer. connectedLists returns lists of the connected cells that attract a cell. The desired x
-// of a cell is their weighted mean. The offset of a cell is its minimum distance from the first cell of the layer.
-// Cells keep their minimum distances if their shifts, x - offset, do not decrease from left to right. Adjacent cells
-// whose desired shifts decrease are therefore joined to a block, which has one shift: the weighted mean of the desired
-// shifts (the algorithm "pool adjacent violators"). For example, let two cells of equal weight have the minimum
-// distance 10 and the desired x 30 and 20. Their desired shifts, 30 and 10, decrease. The block has the shift 20, and
-// the cells are placed at 20 and 30.
+// of a cell is the weighted mean of the x of these cells. The offset of a cell is its minimum distance from the first
+// cell of the layer. Cells keep their minimum distances if their shifts, x - offset, do not decrease from left to
+// right. Therefore adjacent cells whose desired shifts decrease are joined to a block. A block has one shift: the
+// weighted mean of the desired shifts. (This is the algorithm "pool adjacent violators".) For example, let two cells of
+// equal weight have the minimum distance 10 and the desired x 30 and 20. Their desired shifts, 30 and 10, decrease. The
+// block has the shift 20, and the cells are placed at 20 and 30.
 func (l *layeredLayout) placeLayer(layer int, connectedLists func(*cell) [][]int) {
 	var blocks []block
 	offset := 0.0
@@ -98,7 +98,8 @@ func (l *layeredLayout) placeLayer(layer int, connectedLists func(*cell) [][]int
 	}
 }
 
-// desiredX returns the weighted mean of the x of the cells that attract a cell, and the sum of their weights.
+// desiredX returns the weighted mean of the x of the cells that attract a cell, and the sum of the weights of these
+// cells.
 func (l *layeredLayout) desiredX(index int, connectedLists [][]int) (x, weight float64) {
 	const unconnectedWeight = 0.01 // an unconnected cell hardly affects the position of its block
 	sum := 0.0
@@ -115,8 +116,8 @@ func (l *layeredLayout) desiredX(index int, connectedLists [][]int) (x, weight f
 	return sum / weight, weight
 }
 
-// appendBlock appends a block. While its shift does not exceed the shift of the last block, the two are joined. The
-// shift of a joined block is the weighted mean of the two.
+// appendBlock appends a block. While its shift does not exceed the shift of the last block, it is joined with the last
+// block. The shift of a joined block is the weighted mean of the two shifts.
 func appendBlock(blocks []block, added block) []block {
 	for len(blocks) > 0 && blocks[len(blocks)-1].shift >= added.shift {
 		last := blocks[len(blocks)-1]

@@ -13,8 +13,8 @@ var errCycle = errors.New("graphdraw: the nets have a cycle")
 type boxNets struct{ incoming, outgoing []int }
 
 // assignLayers assigns each box to a layer below the layers of its predecessors. It returns the ranks of the boxes: the
-// indices of their layers, from the top. It starts with the highest possible layers, and then moves boxes down while
-// that does not increase the total length of nets. The length of a net is the number of layers from its upper box to
+// indices of their layers, from the top. It starts with the highest possible layers, and then moves boxes down as long
+// as this does not increase the total length of nets. The length of a net is the number of layers from its upper box to
 // the lowest of its lower boxes. For example, with the nets a→b, b→d and c→d, boxes a and c are in layer 0 at first, b
 // in layer 1 and d in layer 2. Then c moves down to layer 1, which shortens the net c→d.
 func assignLayers(boxes []Box, nets []Net) ([]int, error) {
@@ -48,8 +48,8 @@ func assignLayers(boxes []Box, nets []Net) ([]int, error) {
 	return compactLayers(ranks), nil
 }
 
-// moveToSides moves the First boxes to a new layer above all others, and the Last boxes to a new layer below. The new
-// layers have the ranks 0 and last+1, after the ranks of all other boxes have grown by 1.
+// moveToSides moves the First boxes to a new layer above all others, and the Last boxes to a new layer below. The ranks
+// of all other boxes increase by 1. The new layers have the ranks 0 and last+1.
 func moveToSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 	hasLowerBox := func(net int) bool { return len(nets[net].To) > 0 }
 	last := 0
@@ -72,8 +72,8 @@ func moveToSides(boxes []Box, ranks []int, netsOf []boxNets, nets []Net) error {
 	return nil
 }
 
-// longestPath returns the boxes in topological order, and for each box the length of the longest path to it, which is
-// the highest possible layer. order lacks boxes on cycles and boxes below them.
+// longestPath returns the boxes in topological order, and the length of the longest path to each box. This length is
+// the highest possible layer of the box. The result order lacks boxes on cycles and the boxes below them.
 func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	ranks = make([]int, len(netsOf))
 	pending := make([]int, len(netsOf)) // number of incoming nets from boxes that are not in order
@@ -96,14 +96,14 @@ func longestPath(nets []Net, netsOf []boxNets) (order, ranks []int) {
 	return order, ranks
 }
 
-// bestLayer returns the layer at which the nets of a box have the least total length, at or below the current layer of
-// the box. Of several such layers it returns the lowest. A box without outgoing nets does not move.
+// bestLayer returns the layer, at or below the current layer of the box, at which the nets of a box have the least
+// total length. If there are several such layers, it returns the lowest. A box without outgoing nets does not move.
 func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 	if len(netsOfBox.outgoing) == 0 {
 		return ranks[box]
 	}
 	lowest := -1       // the layer above the highest successor
-	shortenedNets := 0 // number of outgoing nets with lower boxes; a move by one layer shortens each by one
+	shortenedNets := 0 // number of outgoing nets with lower boxes; moving the box down by one layer shortens each by one
 	for _, net := range netsOfBox.outgoing {
 		for _, to := range nets[net].To {
 			if lowest < 0 || ranks[to]-1 < lowest {
@@ -117,12 +117,12 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 	if lowest <= ranks[box] {
 		return ranks[box]
 	}
-	best, leastIncrease := ranks[box], 0 // the increase of the total length at layer best, which is not positive
+	best, leastIncrease := ranks[box], 0 // the increase of the total length at layer best; it is never positive
 	for _, layer := range candidateLayers(box, lowest, ranks, nets, netsOfBox) {
 		increase := -shortenedNets * (layer - ranks[box])
 		for i, net := range netsOfBox.incoming {
 			isRepeated := slices.Contains(netsOfBox.incoming[:i], net)
-			if !isRepeated { // the net ends at its lowest box, so it becomes longer if this box moves below the others
+			if !isRepeated { // a net ends at its lowest box, so it becomes longer if this box moves below the other boxes
 				end := max(ranks[box], lastLayer(box, ranks, &nets[net])) // before the move
 				increase += max(0, layer-end)
 			}
@@ -134,9 +134,9 @@ func bestLayer(box int, ranks []int, nets []Net, netsOfBox *boxNets) int {
 	return best
 }
 
-// candidateLayers returns the layers that bestLayer tries for a box: the layer lowest, and each layer between the box
-// and lowest that has the lowest other box of an incoming net. Between two adjacent candidates, the net lengths are
-// linear functions of the layer, so that no other layer is better.
+// candidateLayers returns the layers that bestLayer tries for a box. They are the layer `lowest`, and each layer
+// between the box and lowest at which an incoming net has its lowest other box. Between two adjacent candidates, the
+// net lengths are linear functions of the layer, so no other layer is better.
 func candidateLayers(box, lowest int, ranks []int, nets []Net, netsOfBox *boxNets) []int {
 	list := []int{}
 	for _, net := range netsOfBox.incoming {
@@ -164,7 +164,7 @@ func compactLayers(ranks []int) []int {
 	for _, rank := range ranks {
 		lastRank = max(lastRank, rank)
 	}
-	newRank := make([]int, lastRank+1) // at first, 1 for each used rank
+	newRank := make([]int, lastRank+1) // first, 1 for each used rank
 	for _, rank := range ranks {
 		newRank[rank] = 1
 	}

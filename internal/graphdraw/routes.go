@@ -8,8 +8,9 @@ import (
 )
 
 // netRouting has the x coordinates at which nets leave and enter boxes, and the y coordinates of layers. A net connects
-// a box (From) to boxes below it (To). It has a cell in each layer between its upper box and the lowest of its lower
-// boxes. These cells are its trunk. layeredLayout has the x coordinates of all cells, and the trunk of each net.
+// a box (From) to boxes below it (To). The net has a cell in each layer between its upper box and the lowest of its
+// lower boxes. These cells are the trunk of the net. layeredLayout has the x coordinates of all cells, and the trunk of
+// each net.
 //
 //	layer 0   [from]
 //	             |        leaveX
@@ -25,19 +26,19 @@ type netRouting struct {
 	arriveX     [][]float64 // x at the lower boxes of each net, by index in Net.To
 }
 
-// connection is the connection of a net to the upper or lower side of a box.
+// connection is the connection of a net to the upper or the lower side of a box.
 type connection struct {
-	x      float64  // x of the cell in the adjacent layer, or mean x of several cells; connections are sorted by it
+	x      float64  // x of the cell in the adjacent layer, or mean x of several cells; connections are sorted by x
 	target *float64 // the element of leaveX or arriveX to set
 	rank   int      // orders connections with equal x
 }
 
-// routeNets spreads the connections of nets over the sides of boxes, sorted by the positions of the cells in the
+// routeNets spreads the connections of nets over the sides of boxes. It sorts them by the positions of the cells in the
 // adjacent layer, so that the connections of a side do not cross.
 func (l *layeredLayout) routeNets() *netRouting {
 	routing := &netRouting{layeredLayout: l, top: make([]float64, len(l.layers)), bottom: make([]float64, len(l.layers)),
 		leaveX: make([]float64, len(l.nets)), arriveX: make([][]float64, len(l.nets))}
-	// The connections at the lower and at the upper side of each box.
+	// below and above have the connections at the lower and at the upper side of each box.
 	below, above := make([][]connection, len(l.boxes)), make([][]connection, len(l.boxes))
 	for i, net := range l.nets {
 		routing.arriveX[i] = make([]float64, len(net.To))
@@ -119,8 +120,8 @@ func (r *netRouting) stackLayers(drawing *Drawing) (y float64) {
 	return y
 }
 
-// layerGap returns the distance between a layer and the next layer. It grows with the longest horizontal distance of a
-// net between the two layers.
+// layerGap returns the distance between a layer and the next layer. It increases with the longest horizontal distance
+// of a net between the two layers.
 func (r *netRouting) layerGap(layer int) float64 {
 	widest := 0.0
 	for _, upper := range r.layers[layer] {
@@ -144,7 +145,7 @@ func (r *netRouting) segments(drawing *Drawing) [][]Segment {
 // boxes.
 func (r *netRouting) segmentsOf(netIndex int, drawing *Drawing) (list []Segment) {
 	net := &r.nets[netIndex]
-	// addVertical adds the vertical segment at x between two y coordinates, unless it is empty after rounding.
+	// addVertical adds the vertical segment at x between two y coordinates, if it is not empty after rounding.
 	addVertical := func(x, top, bottom float64) {
 		if top = roundTenth(top); top < roundTenth(bottom) {
 			list = append(list, Segment{Point{x, top}, Point{x, roundTenth(bottom)}})
@@ -172,8 +173,8 @@ func (r *netRouting) segmentsOf(netIndex int, drawing *Drawing) (list []Segment)
 	return list
 }
 
-// trunkX returns the x coordinate at which a net leaves the layer that is `crossed` layers below its upper box: leaveX
-// for 0, otherwise the x of a cell of the trunk.
+// trunkX returns the x coordinate at which a net leaves the layer that is `crossed` layers below the net's upper box:
+// leaveX for 0, otherwise the x of a cell of the trunk.
 func (r *netRouting) trunkX(netIndex, crossed int) float64 {
 	if crossed == 0 {
 		return r.leaveX[netIndex]

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// straightenLines makes lines vertical where neighbouring cells leave enough space, because placement layer by layer
-// leaves lines slightly bent. A line is a chain of boxes or the trunk (vertical part) of a net.
+// straightenLines makes lines vertical if neighbouring cells leave enough space. Placement, which processes one layer
+// at a time, leaves lines slightly bent. A line is a chain of boxes or the trunk (vertical part) of a net.
 func (l *layeredLayout) straightenLines() {
 	lines := slices.Concat(l.trunks, l.boxChains())
 	lines = slices.DeleteFunc(lines, func(line []int) bool { return len(line) < 2 })
@@ -22,8 +22,8 @@ func (l *layeredLayout) straightenLines() {
 	}
 }
 
-// boxChains divides the boxes into maximal chains. In a chain, each box is the only successor of the previous box, and
-// has no other predecessor. The index of a box is also the index of its cell.
+// boxChains divides the boxes into maximal chains. In a chain, each box after the first is the only successor of the
+// previous box, and has no other predecessor. The index of a box is also the index of its cell.
 func (l *layeredLayout) boxChains() [][]int {
 	next := func(box int) int {
 		if down := l.cells[box].down; len(down) == 1 && l.cells[down[0]].box >= 0 && len(l.cells[down[0]].up) == 1 {
@@ -51,8 +51,8 @@ func (l *layeredLayout) boxChains() [][]int {
 	return list
 }
 
-// align divides a line into as few runs of cells as possible, and gives the cells of a run a common x in their free
-// ranges (freeRange). This x is as close to the mean x of the run as the ranges allow.
+// align divides a line into as few runs of cells as possible. All cells of a run get the same x, which must be in their
+// free ranges (freeRange). Among these x, it is the closest to the mean x of the run.
 func (l *layeredLayout) align(line []int) {
 	for len(line) > 0 {
 		low, high := math.Inf(-1), math.Inf(1) // the common free range of line[:count]
@@ -66,7 +66,7 @@ func (l *layeredLayout) align(line []int) {
 			sum += l.cells[index].x
 			count++
 		}
-		if count == 0 { // because of rounding, the range of a cell may be empty: the cell keeps its place
+		if count == 0 { // because of rounding, the range of a cell may be empty; the cell then keeps its place
 			count = 1
 		} else {
 			x := min(max(sum/float64(count), low), high)

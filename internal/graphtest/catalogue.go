@@ -1,8 +1,9 @@
 // Package graphtest is a catalogue of a few ops, one of each kind. Tests of package graph, and of packages that read
-// and write graphs, use it instead of kernels, which they cannot import: kernels imports graph. The ops cannot be run.
+// and write graphs, use it instead of package kernels. They cannot import kernels, because kernels imports graph. The
+// ops cannot be run.
 //
-// Infer functions return the type of each result and, for a view, the operand that it views (Alias). graph.View ops
-// make views. graph.RequiresLayout ops have implementations that read only some layouts.
+// Infer functions return the type of each result. For a view, they also return the viewed operand (Alias). graph.View
+// ops make views. graph.RequiresLayout ops have implementations that read only some layouts.
 package graphtest
 
 import (
@@ -191,19 +192,19 @@ func InferLikeFirst(call *graph.Call) ([]graph.Result, error) {
 	return call.NewResult(tensor.New(meta.DType, meta.Shape...).Type()), nil
 }
 
-// inferConv infers a result of the size of the image, in the memory format that the image suggests.
+// inferConv infers a result with the size of the image, in the memory format that the strides of the image suggest.
 func inferConv(call *graph.Call) ([]graph.Result, error) {
 	x, weight := call.Meta(0), call.Meta(1)
 	if x.Rank() != 4 || weight.Rank() != 4 {
 		return nil, errors.New("expected 4D operands")
 	}
 	shape := []int{x.Shape[0], weight.Shape[0], x.Shape[2], x.Shape[3]}
-	const exactMatch = false // the strides need only resemble those of a format
+	const exactMatch = false // the strides need only resemble the strides of a format
 	meta, err := tensor.NewFormat(x.DType, shape, x.SuggestMemoryFormat(exactMatch))
 	return call.NewResult(meta.Type()), err
 }
 
-// ConvImpls returns two implementations of conv2d: nchw reads only contiguous images, and nhwc only channels-last
+// ConvImpls returns two implementations of conv2d: nchw reads only contiguous images, and nhwc reads only channels-last
 // images.
 func ConvImpls() []graph.Impl {
 	impl := func(name string, f tensor.MemoryFormat) graph.Impl {
@@ -219,7 +220,7 @@ func ConvImpls() []graph.Impl {
 	return []graph.Impl{impl("nchw", tensor.Contiguous), impl("nhwc", tensor.ChannelsLast)}
 }
 
-// inferVarMean infers two numbers.
+// inferVarMean infers two results without dimensions.
 func inferVarMean(call *graph.Call) ([]graph.Result, error) {
 	meta := tensor.New(call.Meta(0).DType)
 	return []graph.Result{{Type: meta.Type(), Alias: graph.NoAlias}, {Type: meta.Type(), Alias: graph.NoAlias}}, nil

@@ -1,5 +1,5 @@
 // Package interrupt ends a long computation when its context ends. Loops call [Check], which panics after the context
-// has ended. A function that returns an error defers [Catch], which converts the panic to the error.
+// has ended. A function that returns an error defers [Catch], which converts the panic to an error.
 package interrupt
 
 import (
@@ -25,7 +25,7 @@ func Err(ctx context.Context) error {
 }
 
 // Check panics with an [*Ended] if the context has ended. A caller on the stack of the goroutine must have deferred
-// [Catch]. Check is not inlined, because many places call it and no inner loop does.
+// [Catch]. Check is not inlined, because it has many callers, and no inner loop calls it.
 //
 //go:noinline
 func Check(ctx context.Context) {
@@ -34,7 +34,7 @@ func Check(ctx context.Context) {
 	}
 }
 
-// Catch must be deferred. After a panic of [Check] it sets *err to the context's cause. Other panics continue.
+// Catch must be deferred. After a panic of [Check], it sets *err to the context's cause. It does not stop other panics.
 func Catch(err *error) {
 	switch panicValue := recover().(type) {
 	case nil:
@@ -45,7 +45,7 @@ func Catch(err *error) {
 	}
 }
 
-// Mutex is a lock. Waiting for it ends when a context ends. The zero Mutex is unlocked.
+// Mutex is a lock. A wait for the lock ends when the context of the wait ends. The zero Mutex is unlocked.
 type Mutex struct {
 	once   sync.Once
 	locked chan struct{} // full while the lock is held

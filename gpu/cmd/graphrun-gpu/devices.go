@@ -25,7 +25,7 @@ type deviceReport struct {
 	Driver   string   `json:"driver"`
 	Kind     string   `json:"kind"`
 	Memory   int      `json:"memory_bytes"`
-	Promises []string `json:"promises"`      // the operations that it computes exactly, with their dtypes
+	Promises []string `json:"promises"`      // the operations that the device computes exactly, with their dtypes
 	Lacks    []string `json:"lacks"`         // the operations that are not exact or not available
 	CopyGBs  float64  `json:"copy_gb_per_s"` // 10^9 bytes per second: read bytes plus written bytes
 }

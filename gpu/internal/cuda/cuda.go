@@ -21,8 +21,8 @@ import (
 // library is the shared library of the driver API, a part of NVIDIA's driver.
 const library = "libcuda.so.1"
 
-// functions has the addresses of functions of the driver API. The fields have the functions' names without cu and
-// without version suffix.
+// functions has the addresses of functions of the driver API. The name of a field is the function's name without the
+// prefix cu and the version suffix.
 type functions struct {
 	Init, DeviceGetCount, DeviceGet, DeviceGetName, DeviceGetAttribute, DeviceTotalMem, DevicePrimaryCtxRetain,
 	DevicePrimaryCtxRelease, CtxSetCurrent, MemAlloc, MemFree, MemHostAlloc, MemFreeHost, MemcpyAsync, ModuleLoadDataEx,
@@ -69,8 +69,7 @@ func call(function uintptr, args ...uintptr) error {
 // keeps x on the heap and alive during the call.
 type ptr = unsafe.Pointer
 
-// Open opens all devices. err joins the errors of the devices that could not be opened, so both list and err can be
-// set.
+// Open opens all devices. err joins the errors of devices that could not be opened. Both list and err can be set.
 func Open() (list []device.Device, err error) {
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
@@ -112,7 +111,7 @@ type dev struct {
 
 func (d *dev) Info() device.Info { return d.info }
 
-// maxParams is the maximum number of parameters of a kernel. PTX would allow 512: 4 KB of parameters of 8 bytes.
+// maxParams is the maximum number of parameters of a kernel. PTX permits 512 parameters (4 KB, 8 bytes each).
 const maxParams = 64
 
 // open opens the device with an index in the driver's list, creates its stream, and tests which operations the device
@@ -135,7 +134,8 @@ func (d *dev) open(index int32) error {
 	return err
 }
 
-// retainContext retains the primary context of the device, and sets d.info without its ExactOps, and d.processor.
+// retainContext retains the primary context of the device. It sets d.processor, and all fields of d.info except
+// ExactOps.
 func (d *dev) retainContext() error {
 	name := make([]byte, 256)
 	var major, minor, integrated int32
@@ -270,7 +270,7 @@ func (d *dev) launch(step device.Step) error {
 	if !ok || compiled.owner != d || len(step.Addresses) != compiled.params || step.Groups < 1 {
 		return errors.New("cuda: a launch has a kernel of another device, a wrong number of addresses, or no groups")
 	}
-	arguments := make([]*uint64, compiled.params+1) // one more than needed, so that element 0 exists
+	arguments := make([]*uint64, compiled.params+1) // one more element than needed, so that element 0 exists
 	for i := range step.Addresses {
 		arguments[i] = &step.Addresses[i]
 	}

@@ -37,8 +37,8 @@ func Expressions(t *testing.T, open func() ([]device.Device, error)) {
 }
 
 // compare compares the results of expressions on a device with expr.Code.Eval. Each expression runs with all
-// [conform.Walks] (iterations that differ in strides), or in short tests with one of them. compare logs the counts
-// under a name.
+// [conform.Walks] (iterations that differ in strides). In short tests it runs with one of them. compare logs the
+// counts, with the given name.
 func compare(t *testing.T, d device.Device, name string, codes []conform.Code) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -131,7 +131,7 @@ func Copies(t *testing.T, open func() ([]device.Device, error)) {
 	eachDevice(t, open, func(d device.Device) { testCopies(t, d) })
 }
 
-// testCopies runs [Copies] on one device: a host buffer is copied to a device buffer, and this one to a host buffer.
+// testCopies runs [Copies] on one device: from a host buffer to a device buffer, and from there to a host buffer.
 func testCopies(t *testing.T, d device.Device) {
 	t.Helper()
 	const size = 1000

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// The structs and constants of Vulkan that package vulkan uses. generate.sh generates structs.go from this file and
-// from the header of Vulkan (Debian package libvulkan-dev), by cgo -godefs.
+// This file lists the structs and constants of Vulkan that package vulkan uses. generate.sh runs cgo -godefs to
+// generate structs.go from this file and from the header of Vulkan (Debian package libvulkan-dev).
 package vulkan
 
 // If VK_USE_64_BIT_PTR_DEFINES is 0, handles such as VkBuffer are 64-bit integers, not pointers, on all processors.
@@ -55,7 +55,7 @@ type (
 	submitInfo                     C.VkSubmitInfo
 )
 
-// A constant with the prefix s is the structure type (VkStructureType) of the struct with that name. Most other
+// A constant s followed by the name of a struct is the structure type (VkStructureType) of that struct. Most other
 // constants have a prefix for their C type, such as usage for VkBufferUsageFlagBits and access for VkAccessFlagBits.
 const (
 	sApplicationInfo                = C.VK_STRUCTURE_TYPE_APPLICATION_INFO

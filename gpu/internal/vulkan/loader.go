@@ -53,7 +53,7 @@ func drivers() (list []string) {
 			continue
 		}
 		library := manifest.ICD.Library
-		// A relative path starts at the folder of the manifest. A name without "/" is left to the search of Dlopen.
+		// A relative path starts at the folder of the manifest. Dlopen searches for a name without "/".
 		if strings.Contains(library, "/") && !filepath.IsAbs(library) {
 			library = filepath.Join(filepath.Dir(file), library)
 		}

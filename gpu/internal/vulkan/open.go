@@ -20,9 +20,9 @@ type instance struct {
 }
 
 // Open opens all devices of the loader, or of all drivers if the loader is not installed. Devices that lack a required
-// feature are not opened. Required are Vulkan 1.2, a queue for compute, buffer addresses, timeline semaphores, 64-bit
-// integers, and memory access to 8 and 16 bits. err joins the errors of the libraries and devices that could not be
-// opened, so both list and err can be set.
+// feature are not opened. The required features are Vulkan 1.2, a queue for compute, buffer addresses, timeline
+// semaphores, 64-bit integers, and access to 8-bit and 16-bit memory. err joins the errors of libraries and devices
+// that could not be opened. Both list and err can be set.
 func Open() (list []device.Device, err error) {
 	libraryNames := libraries()
 	if len(libraryNames) == 0 {
@@ -62,7 +62,7 @@ func openInstance(library string) (*instance, error) {
 
 // openDevices opens the devices of an instance. err joins the errors of the devices that could not be opened.
 func (i *instance) openDevices() (list []device.Device, err error) {
-	// The first call stores the number of devices, and the second one their handles.
+	// The first call stores the number of devices. The second call stores their handles.
 	var count uint32
 	if err := call(i.instanceAPI.EnumeratePhysicalDevices, i.handle, uintptr(ptr(&count)), 0); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ type dev struct {
 	maxPushBytes     int                       // the maximum size of push constants
 }
 
-// addressBytes is the size of an address, which is the only type of push constant.
+// addressBytes is the size in bytes of an address. All push constants are addresses.
 const addressBytes = 8
 
 func (d *dev) Info() device.Info { return d.info }
@@ -192,8 +192,8 @@ func floatOptions(floats *physicalDeviceVulkan12Props) spirv.Options {
 	return options
 }
 
-// enabledFeatures returns the features to enable, a list of three structs, and sets d.info.Float16. It returns an error
-// if the device lacks a required feature. float64 is optional.
+// enabledFeatures returns the features to enable: a linked list of three structs. It sets d.info.Float16. It returns an
+// error if the device lacks a required feature. float64 is optional.
 func (d *dev) enabledFeatures() (*physicalDeviceFeatures2, error) {
 	supported12 := physicalDeviceVulkan12Features{SType: sPhysicalDeviceVulkan12Features}
 	supported11 := physicalDeviceVulkan11Features{SType: sPhysicalDeviceVulkan11Features, PNext: chain(&supported12)}
@@ -218,7 +218,7 @@ func (d *dev) enabledFeatures() (*physicalDeviceFeatures2, error) {
 
 // computeFamily returns the index of the first family of queues that can run kernels.
 func (d *dev) computeFamily() (uint32, error) {
-	// The first call stores the number of families, and the second one their properties.
+	// The first call stores the number of families. The second call stores their properties.
 	var count uint32
 	purego.SyscallN(d.instanceAPI.GetPhysicalDeviceQueueFamilyProperties, d.physical, uintptr(ptr(&count)), 0)
 	if count > 0 {

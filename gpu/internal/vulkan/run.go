@@ -15,9 +15,9 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/spirv"
 )
 
-// This file implements device.Device after open has created the device: Alloc makes buffers, Compile makes a pipeline
-// of a kernel, and Run executes steps. A buffer is passed to kernels by its address. For a kernel of two addresses, Run
-// records these commands:
+// This file implements the methods of device.Device: Alloc makes buffers, Compile makes a pipeline of a kernel, and Run
+// executes steps. A buffer is passed to kernels by its address. For a kernel with two addresses, Run records these
+// commands:
 //
 //	bind the pipeline; push 16 bytes of constants, the two addresses; dispatch the groups
 //	barrier
@@ -213,7 +213,7 @@ func (d *dev) createPipeline(words []uint32, layout uint64) (pipeline uint64, er
 }
 
 // Run implements device.Device. It records all steps in the command buffer, submits the buffer, and waits until the
-// device has incremented the semaphore. A barrier before each step makes the step wait for all earlier ones.
+// device has incremented the semaphore. A barrier before each step makes the step wait for all earlier steps.
 func (d *dev) Run(steps []device.Step) error {
 	beginInfo := commandBufferBeginInfo{SType: sCommandBufferBeginInfo, Flags: oneTimeSubmit}
 	if err := call(d.api.BeginCommandBuffer, d.commands, uintptr(ptr(&beginInfo))); err != nil {
@@ -247,7 +247,7 @@ func (d *dev) Run(steps []device.Step) error {
 }
 
 // barrier makes the writes of earlier kernels and copies visible to later accesses of the given kinds. access has bits
-// of VkAccessFlagBits, and stages the pipeline stages of these accesses.
+// of VkAccessFlagBits, and stages has the pipeline stages of these accesses.
 func (d *dev) barrier(access, stages uint32) {
 	barrierInfo := memoryBarrier{SType: sMemoryBarrier, SrcAccessMask: accessShaderWrite | accessTransferWrite,
 		DstAccessMask: access}

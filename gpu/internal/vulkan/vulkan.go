@@ -1,10 +1,11 @@
 //go:build (linux || darwin) && (amd64 || arm64)
 
 // Package vulkan runs kernels on Vulkan 1.2 without cgo. Kernels access buffers by their addresses, which are passed as
-// push constants. The host waits for a device by a timeline semaphore, whose value grows with each submission.
+// push constants. The host waits for a device by a timeline semaphore. The value of the semaphore increases with each
+// submission.
 //
-// Most functions of Vulkan take the address of a struct of parameters. Its field SType has the type of the struct, and
-// its field PNext the address of a struct of further parameters, or nil. The structs are in structs.go.
+// Most functions of Vulkan take the address of a struct of parameters. The struct's field SType has the type of the
+// struct. Its field PNext has the address of a struct of further parameters, or nil. The structs are in structs.go.
 package vulkan
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// instanceFunctions has the addresses of the functions that take an instance or a physical device. The fields have the
-// functions' names without vk.
+// instanceFunctions has the addresses of the functions that take an instance or a physical device. The name of a field
+// is the function's name without the prefix vk.
 type instanceFunctions struct {
 	DestroyInstance, EnumeratePhysicalDevices, GetPhysicalDeviceProperties2, GetPhysicalDeviceFeatures2,
 	GetPhysicalDeviceMemoryProperties, GetPhysicalDeviceQueueFamilyProperties, CreateDevice, GetDeviceProcAddr uintptr
@@ -32,8 +33,8 @@ func (f *instanceFunctions) byName() map[string]*uintptr {
 		"CreateDevice":                           &f.CreateDevice, "GetDeviceProcAddr": &f.GetDeviceProcAddr}
 }
 
-// deviceFunctions has the addresses of the functions that take a logical device, or an object of it. The fields have
-// the functions' names without vk.
+// deviceFunctions has the addresses of the functions that take a logical device or an object of the device. The name of
+// a field is the function's name without the prefix vk.
 type deviceFunctions struct {
 	DestroyDevice, GetDeviceQueue, CreateBuffer, DestroyBuffer, GetBufferMemoryRequirements, AllocateMemory, FreeMemory,
 	BindBufferMemory, GetBufferDeviceAddress, MapMemory, CreateShaderModule, DestroyShaderModule, CreatePipelineLayout,
@@ -76,8 +77,8 @@ func call(function uintptr, args ...uintptr) error {
 }
 
 // load finds functions by name and stores their addresses. getProcAddr is the address of vkGetInstanceProcAddr or
-// vkGetDeviceProcAddr, and object the instance (0 for functions without one) or the device. The keys of functions are
-// names without vk.
+// vkGetDeviceProcAddr. object is the instance (0 for functions without an instance) or the device. The keys of
+// `functions` are names without the prefix vk.
 func load(getProcAddr, object uintptr, functions map[string]*uintptr) error {
 	for name, address := range functions {
 		cName := append([]byte("vk"+name), 0)

@@ -1,5 +1,5 @@
 // Command genlists writes the two lists that package apifuzz uses: the exported functions, and the types with exported
-// methods. Generic functions and types are not in the lists, since their instances are chosen by hand.
+// methods. The lists omit generic functions and types, because their instances are chosen by hand.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const (
 	module = "github.com/graphrun/graphrun"
-	root   = "../.." // folder of the module, seen from package apifuzz, where go generate runs this command
+	root   = "../.." // folder of the module, relative to package apifuzz, where go generate runs this command
 )
 
 // lists has the entries of the generated file, as Go source text.

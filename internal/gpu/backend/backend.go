@@ -26,12 +26,10 @@ type Device struct {
 	upload, download graph.Impl       // the implementations of transfers between host and device
 
 	mu      sync.Mutex                          // guards driver and kernels
-	kernels map[[sha256.Size]byte]*sharedKernel // by digest: the kernels that are in use
+	kernels map[[sha256.Size]byte]*sharedKernel // by digest of the code: the kernels that are in use
 }
 
-// New returns a Device for an open device of a driver. Its prices are estimates. In a graph.Impl, Walks lists the
-// possible layouts of the results. Read reports whether the kernel can read the layout of an operand, and returns the
-// additional work of reading it. Work returns the work without this additional work. Lower makes the kernel.
+// New returns a Device for an open device of a driver. Its prices are estimates.
 func New(driver device.Device) *Device {
 	created := &Device{driver: driver, info: driver.Info(), rates: estimatedRates(driver.Info()),
 		kernels: map[[sha256.Size]byte]*sharedKernel{}}
@@ -44,8 +42,8 @@ func New(driver device.Device) *Device {
 	return created
 }
 
-// First returns the first device that a driver has opened, and closes the others. err is the error of opening devices:
-// it is returned if the list is empty, and otherwise ignored.
+// First returns the first device that a driver has opened, and closes the other devices. err is the error of opening
+// devices. First returns err if the list is empty, and ignores it otherwise.
 func First(list []device.Device, err error) (graph.Device, error) {
 	if len(list) == 0 {
 		return nil, cmp.Or(err, errors.New("the driver has no device"))
@@ -121,7 +119,7 @@ func (d *Device) Alloc(bytes int) (graph.DeviceMemory, error) {
 	return &memory{d, buffer}, nil
 }
 
-// alloc returns a buffer of the driver. If hostAccess is true, the host can access it too.
+// alloc returns a buffer of the driver. If hostAccess is true, the host can access the buffer, too.
 func (d *Device) alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,11 +134,11 @@ func (d *Device) alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 type compiled struct {
 	launches  []launch
 	scratch   int   // bytes of scratch memory
-	fault     error // the error to report if a run sets the fault word; nil if the program does not write the word
-	elemBytes []int // for each result, then for each operand: the bytes of an element
+	fault     error // the error of a run that sets the fault word; nil if the program does not write the word
+	elemBytes []int // the bytes of an element of each result, then of each operand
 }
 
-// launch is a lower.Launch whose source kernel (the field Kernel) is replaced by a compiled one.
+// launch is a lower.Launch with a compiled kernel in place of the source kernel (the field Kernel).
 type launch struct {
 	lower.Launch
 	kernel *sharedKernel
@@ -153,7 +151,8 @@ type sharedKernel struct {
 	users  int // number of launches of compiled programs
 }
 
-// compile compiles the kernels of a program. A kernel is freed when all compiled programs that use it are unreachable.
+// compile compiles the kernels of a program. A kernel is freed when all compiled programs that use the kernel are
+// unreachable.
 func (d *Device) compile(lowered *lower.Program) (*compiled, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,7 +170,7 @@ func (d *Device) compile(lowered *lower.Program) (*compiled, error) {
 			d.kernels[digest] = kernel
 		}
 		kernel.users++
-		source.Kernel = nil // the launch does not need it; lowered keeps it, because source is a copy
+		source.Kernel = nil // the launch does not need the source kernel; lowered keeps it, because source is a copy
 		program.launches = append(program.launches, launch{source, kernel})
 	}
 	// The cleanup runs in another goroutine, so it may wait for the lock.

@@ -32,8 +32,8 @@ func (d *Device) Impl(op *graph.Op) *graph.Impl {
 	return impl
 }
 
-// walks returns a walk (a loop order, and the layouts of the results) for each order of the dimensions of a call's
-// results for which the device has kernels. The order of the inferred layout is first, then the candidates.
+// walks returns a walk (a loop order, and the layouts of the results) for each order of dimensions for which the device
+// has kernels. The order of the inferred layout is first. The candidates follow.
 func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 	if len(call.Out) == 0 || op.RunDynamic != nil {
 		return nil
@@ -47,13 +47,13 @@ func (d *Device) walks(op *graph.Op, call *graph.Call, candidates []tensor.Order
 		}
 		walk := call.WalkInOrder(order)
 		for output, meta := range call.Out {
-			if meta.Rank() != order.Rank() { // another rank than result 0: the order does not apply
+			if meta.Rank() != order.Rank() { // the order does not apply: the rank differs from the rank of result 0
 				walk.ResultOrders[output] = tensor.RowMajorOrder(meta.Rank())
 			}
 		}
-		// The forms of a call are the expressions from which kernels are compiled. If the forms of one dense layout
-		// compile, the forms of other layouts do, too. Compilation takes longer than FormsOf, so only the first walk is
-		// compiled.
+		// The forms of a call are the expressions from which kernels are compiled. If the forms of one dense layout can be
+		// compiled, the forms of other layouts can be compiled, too. Compilation takes longer than FormsOf, so only the first
+		// walk is compiled.
 		dense := denseCall(call, walk)
 		var err error
 		if len(list) == 0 {
@@ -99,7 +99,7 @@ func (d *Device) program(op *graph.Op, call *graph.Call) (*lower.Program, error)
 	return compile.Call(op, call, align, d.info.ExactOps.Target)
 }
 
-// alignOf returns the greatest power of 2 up to bufferAlign that divides the address of a value's first element.
+// alignOf returns the greatest power of 2, at most bufferAlign, that divides the address of a value's first element.
 func alignOf(meta tensor.Meta) int {
 	bits := meta.Offset*meta.DType.Size() | bufferAlign
 	return bits & -bits // the lowest set bit
@@ -118,7 +118,7 @@ func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if program.Fault != "" { // the message of a kernel that finds an invalid operand, such as an index
+	if program.Fault != "" { // the error of a kernel that finds an invalid operand, such as an index out of range
 		compiledProgram.fault = fmt.Errorf("%s: %s", op.Name, program.Fault)
 	}
 	for _, meta := range call.Out {
@@ -138,8 +138,8 @@ func (d *Device) lower(op *graph.Op, call *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// inPlace returns the pairs of a result and an operand such that the result may overwrite the operand. There are such
-// pairs only if the call is one elementwise expression: a thread then reads its elements before it writes them.
+// inPlace returns the pairs of a result and an operand that the result may overwrite. There are such pairs only if the
+// call is one elementwise expression, because then a thread reads its elements before it writes them.
 func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 	forms, err := graph.FormsOf(op, call)
 	if err != nil || len(forms) != 1 {
@@ -152,7 +152,7 @@ func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 	outs := len(elements.Code.Out)
 	for _, result := range elements.Operands[:outs] {
 		for _, from := range elements.Operands[outs:] {
-			// If the result overwrites the operand, elements with the same index have the same address.
+			// If the result overwrites the operand, elements with the same index must have the same address.
 			hasSameLayout := from.Meta.DType.Size() == result.Meta.DType.Size() &&
 				from.Meta.SameAddresses(result.Meta) && from.Offset == 0 && result.Offset == 0
 			if hasSameLayout {
@@ -163,7 +163,7 @@ func inPlace(op *graph.Op, call *graph.Call) (list []graph.InPlace) {
 	return list
 }
 
-// transferWalks returns a walk for each candidate order. readsSameLayout then requires the operand to have this order.
+// transferWalks returns a walk for each candidate order. readsSameLayout requires the operand to have the same order.
 func transferWalks(call *graph.Call, candidates []tensor.Order) (list []graph.Walk) {
 	for _, order := range candidates {
 		list = append(list, call.WalkInOrder(order))

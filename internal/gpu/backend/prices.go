@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// estimatedRates returns the rates that are assumed for a device until it is measured. The unit of the fields is a
-// picosecond (PS) per step, wait, operation or byte. TiledPS is for a byte of a transposed operand.
+// estimatedRates returns the rates that are assumed for a device until it is measured. The fields are in picoseconds
+// (PS) per step, wait, operation or byte. TiledPS is per byte of a transposed operand.
 func estimatedRates(info device.Info) machine.DeviceRates {
 	rates := machine.DeviceRates{Device: info.Name}
 	switch info.Kind {
@@ -46,8 +46,8 @@ func (d *Device) WithRates(rates machine.DeviceRates) graph.Device {
 	return &priced{d, rates, rates.Profile()}
 }
 
-// minFootprint is a footprint in bytes. Rates of devices do not depend on the footprint, but 0 would be replaced by the
-// memory of the call.
+// minFootprint is a footprint in bytes. Rates of devices do not depend on the footprint. It is not 0, because 0 would
+// be replaced by the memory of the call.
 const minFootprint = 1
 
 // transferWork returns the function that computes the work of a transfer. unit is machine.DeviceUpload or
@@ -65,7 +65,7 @@ func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 }
 
 // work returns the work of the kernels of a call: bytes by kind of access (graph.Dense is contiguous access, Gathered
-// is random access), and operations. It assumes that operands have the layouts that suit the kernels. A [graph.Form]
+// is random access), and operations. It assumes that operands have the layouts that the kernels prefer. A [graph.Form]
 // describes the computation of one kernel. If the op has no forms for the call, the work is zero.
 func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	metas := slices.Clone(call.Out) // results, then operands, as forms index them
@@ -111,7 +111,7 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 func addGather(work *graph.Work, form *graph.Gather, metas []tensor.Meta) {
 	for i, operand := range form.Operands {
 		access := graph.Dense
-		if i == 1 { // reads of the table (operand 1) have as many bytes as the output (operand 0)
+		if i == 1 { // the bytes read from the table (operand 1) are the bytes of the output (operand 0)
 			operand = form.Operands[0]
 			if contiguousBytes(form) < transactionBytes {
 				access = graph.Gathered
@@ -121,8 +121,8 @@ func addGather(work *graph.Work, form *graph.Gather, metas []tensor.Meta) {
 	}
 }
 
-// contiguousBytes returns the number of bytes of the table that a gather reads at consecutive addresses. They belong to
-// the innermost loops, which use the same indices in all iterations.
+// contiguousBytes returns the number of bytes of the table that a gather reads at consecutive addresses. These bytes
+// belong to the innermost loops, in which all iterations use the same indices.
 func contiguousBytes(gather *graph.Gather) int {
 	bytes := gather.Size
 	for loop, size := range slices.Backward(gather.Shape) {
@@ -140,7 +140,7 @@ func contiguousBytes(gather *graph.Gather) int {
 	return bytes
 }
 
-// transactionBytes is the size of the smallest read of memory.
+// transactionBytes is the size in bytes of the smallest read from memory.
 const transactionBytes = 32
 
 // addContraction adds the bytes and flops of a contraction to work, and returns the number of scalar operations. metas
@@ -157,7 +157,7 @@ func addContraction(work *graph.Work, form *graph.Contraction, metas []tensor.Me
 	work.Flops += products
 	operations = products
 	if epilogue := form.Epilogue; epilogue != nil {
-		sum := len(epilogue.Code.Out) // the operand after the outputs is the sum, which is in a register
+		sum := len(epilogue.Code.Out) // index of the sum, which follows the outputs and is in a register
 		for i, operand := range epilogue.Operands {
 			if i != sum && operand.Index != form.Out.Index {
 				operands = append(operands, operand.Index)

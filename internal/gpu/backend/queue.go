@@ -12,24 +12,24 @@ import (
 )
 
 // queue implements graph.Queue. It collects steps. The driver runs the collected steps (flush) when a download needs a
-// result or Wait is called. It also runs them when maxSteps steps are collected, or more than maxStaged bytes of
-// staging memory are in use.
+// result or Wait is called. The driver also runs them when maxSteps steps are collected, or when more than maxStaged
+// bytes of staging memory are in use.
 //
-// Staging memory is memory that the host and the device access. An upload first copies its bytes from the host to
-// staging memory, and collects a copy from there to the target. A download does the reverse. For example, an upload of
-// 20 MiB, a launch and a download of 4 bytes collect these steps:
+// Staging memory is memory that the host and the device access. An upload copies its bytes from the host to staging
+// memory, and collects a step that copies them from staging memory to the target. A download does the reverse. For
+// example, an upload of 20 MiB, a launch and a download of 4 bytes collect these steps:
 //
 //	copy 16 MiB     from staging memory to the device
 //	copy 4 MiB      from staging memory to the device
 //	launch          a kernel
-//	copy 4 bytes    from the device to staging memory; then the driver runs all four
+//	copy 4 bytes    from the device to staging memory; then the driver runs all four steps
 type queue struct {
 	owner   *Device
 	mu      sync.Mutex
 	steps   []device.Step // the collected steps
 	staging *staging
 	faults  []fault // of the collected steps
-	err     error   // the error of the first failed step; it fails all later steps, which may read its results
+	err     error   // the error of the first failed step; all later steps fail, too, because they may read its results
 }
 
 // NewQueue implements graph.Device.
@@ -39,7 +39,7 @@ func (d *Device) NewQueue() graph.Queue {
 	return created
 }
 
-// fault is a word in staging memory that a collected step sets if it fails, and the error to report then.
+// fault has a word in staging memory, which a collected step sets if it fails, and the error to report in this case.
 type fault struct {
 	word []byte
 	err  error
@@ -77,8 +77,8 @@ func (q *queue) Upload(to graph.DeviceAddress, from []byte) error {
 	return nil
 }
 
-// stage returns a staging buffer, and the offset of the requested bytes in it. If more than maxStaged bytes would be in
-// use, it runs the collected steps first.
+// stage returns a staging buffer, and the offset of the requested bytes in it. If this would exceed maxStaged bytes, it
+// runs the collected steps first.
 func (q *queue) stage(bytes int) (*device.Buffer, int, error) {
 	if q.staging.bytes+bytes > maxStaged {
 		if err := q.flush(); err != nil {
@@ -112,9 +112,9 @@ func (q *queue) download(to []byte, from graph.DeviceAddress) error {
 	return nil
 }
 
-// launch adds the launches of a program. operands has the addresses of results and operands, and then of the scratch
-// memory. An operand with a single element may be on the host. If operand i is, operands[i] has no memory, and host[i]
-// is the address of the operand.
+// launch adds the launches of a program. operands has the addresses of results and operands, followed by the address of
+// the scratch memory. An operand with a single element may be on the host. If operand i is on the host, operands[i] has
+// no memory, and host[i] is the address of the operand.
 func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,7 +143,7 @@ func (q *queue) launch(program *compiled, operands []graph.DeviceAddress, host [
 }
 
 // operandAddresses returns the addresses of operands on the device. It copies operands on the host to staging memory.
-// The arguments are as in launch.
+// The arguments are the arguments of launch.
 func (q *queue) operandAddresses(program *compiled, operands []graph.DeviceAddress, host []unsafe.Pointer) ([]uint64,
 	error) {
 	addresses := make([]uint64, len(operands))
@@ -165,7 +165,7 @@ func (q *queue) operandAddresses(program *compiled, operands []graph.DeviceAddre
 	return addresses, nil
 }
 
-// stageFault adds a fault that is reported as err, and returns the address of its word.
+// stageFault adds a fault with the error err, and returns the address of the fault's word.
 func (q *queue) stageFault(err error) (uint64, error) {
 	const wordBytes = 4
 	word, address, stageErr := q.stageWord(wordBytes)
@@ -232,17 +232,17 @@ var errOtherMemory = errors.New("the memory is not of this device")
 // staging has the staging buffers of a queue, and keeps the programs of collected steps reachable.
 type staging struct {
 	owner      *Device
-	used, free []*device.Buffer // the buffers that collected steps use, and the others
-	offset     int              // offset of the free bytes in the last buffer of used
-	bytes      int              // total size of the buffers of used
+	used, free []*device.Buffer // the buffers that collected steps use, and all other buffers
+	offset     int              // offset of the free bytes in the last used buffer
+	bytes      int              // total size of the used buffers
 	programs   []*compiled      // the programs of collected steps
 }
 
 // stagingAlign is the alignment of staging memory in bytes.
 const stagingAlign = 64
 
-// take returns a buffer with at least the given number of free bytes, and the offset of these bytes. It takes them from
-// the last used buffer, else from the smallest free buffer that is large enough, else from a new buffer.
+// take returns a buffer with at least the given number of free bytes, and the offset of these bytes. It uses the last
+// used buffer or, if this buffer is too small, the smallest free buffer that is large enough, otherwise a new buffer.
 func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 	if count := len(s.used); count > 0 && s.offset+bytes <= s.used[count-1].Size {
 		start := s.offset
@@ -261,7 +261,8 @@ func (s *staging) take(bytes int) (*device.Buffer, int, error) {
 	return buffer, 0, nil
 }
 
-// takeFree removes the smallest buffer of at least the given size from the free ones. It returns nil if there is none.
+// takeFree removes the smallest buffer of at least the given size from the free buffers, and returns it. It returns nil
+// if there is none.
 func (s *staging) takeFree(bytes int) *device.Buffer {
 	smallest := -1
 	for index, buffer := range s.free {
@@ -277,10 +278,11 @@ func (s *staging) takeFree(bytes int) *device.Buffer {
 	return buffer
 }
 
-// retain keeps a program reachable until the collected steps have run: its kernels are freed when it is unreachable.
+// retain keeps a program reachable until the collected steps have run, because its kernels are freed when it is
+// unreachable.
 func (s *staging) retain(program *compiled) { s.programs = append(s.programs, program) }
 
-// reuse marks all buffers as free. It is called after the steps that use them.
+// reuse marks all buffers as free. It is called after the steps that use the buffers.
 func (s *staging) reuse() {
 	s.free = append(s.free, s.used...)
 	clear(s.programs)

@@ -16,9 +16,10 @@ import (
 )
 
 // Call returns the program that computes a call on a device. Results and operands have the layouts of the call. align
-// has, for each result and then for each operand, a number of bytes that divides the address of the first element. nil
-// means 16 for all. In a run, results must not overlap operands. The error wraps [lower.ErrUnsupported] if there is no
-// kernel for the call. Call needs no device: a driver compiles the kernels later.
+// has an alignment in bytes for each result, followed by one for each operand: a number that divides the address of the
+// first element. A nil align means 16 for all. In a run, results must not overlap operands. The error wraps
+// [lower.ErrUnsupported] if there is no kernel for the call. Call needs no device, because a driver compiles the
+// kernels later.
 func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lower.Program, error) {
 	forms, err := Forms(op, call, target)
 	if err != nil {
@@ -37,16 +38,16 @@ func Call(op *graph.Op, call *graph.Call, align []int, target lower.Target) (*lo
 			return nil, err
 		}
 		joined.Launches = append(joined.Launches, program.Launches...)
-		// The forms use the same scratch memory one after another. Fault is the text of an error or empty: the maximum
-		// of two texts is a text that is not empty, if there is one.
+		// The forms use the same scratch memory one after another. Fault is the text of an error, or empty. The maximum of
+		// two texts is empty only if both texts are empty.
 		joined.Scratch, joined.Fault = max(joined.Scratch, program.Scratch), max(joined.Fault, program.Fault)
 	}
 	return joined, nil
 }
 
-// Forms returns the forms of a call, as graph.FormsOf does. But an epilogue that the kernel of its contraction cannot
-// apply is a form of its own. For example, a product with an epilogue of 1000 instructions becomes two forms: the
-// product and the elementwise expression.
+// Forms returns the forms of a call, as graph.FormsOf does, with one difference: an epilogue that the kernel of its
+// contraction cannot apply becomes a separate form. For example, a product with an epilogue of 1000 instructions
+// becomes two forms: the product and the elementwise expression.
 func Forms(op *graph.Op, call *graph.Call, target lower.Target) (list []graph.Form, err error) {
 	forms, err := graph.FormsOf(op, call)
 	for _, form := range forms {
@@ -79,7 +80,7 @@ func compileForm(form graph.Form, call *graph.Call, align []int, target lower.Ta
 
 // compileGather compiles a gather.
 func compileGather(gather *graph.Gather, align []int, target lower.Target) (*lower.Program, error) {
-	var operands []graph.FormOperand // without offsets, because lower.Gather adds them
+	var operands []graph.FormOperand // the offsets are not set, because lower.Gather adds them
 	var operandAligns []int
 	for _, operand := range gather.Operands {
 		operands = append(operands, graph.FormOperand{Index: operand.Index})
@@ -149,8 +150,8 @@ func compileRows(rows *graph.Rows, call *graph.Call, align []int, target lower.T
 	return program, err
 }
 
-// operandAlign returns, for each operand of a form, the greatest power of 2 that divides align and the operand's offset
-// in bytes, and therefore its address. align is indexed as in [Call].
+// operandAlign returns the alignment of each operand of a form: the greatest power of 2 that divides both align and the
+// operand's offset in bytes. This number also divides the operand's address. align is the argument of [Call].
 func operandAlign(operands []graph.FormOperand, align []int) (list []int) {
 	for _, operand := range operands {
 		bits := align[operand.Index] | operand.Offset*operand.Meta.DType.Size()
@@ -159,8 +160,8 @@ func operandAlign(operands []graph.FormOperand, align []int) (list []int) {
 	return list
 }
 
-// renumberBuffers renumbers the buffers of launches: from the operands of a form to the results and operands of the
-// call. It adds the offsets of the form's operands.
+// renumberBuffers renumbers the buffers of launches. The old numbers are indices of a form's operands. The new numbers
+// are indices of the results and operands of the call. It adds the offsets of the form's operands.
 func renumberBuffers(program *lower.Program, operands []graph.FormOperand) {
 	for _, launch := range program.Launches {
 		for param, arg := range launch.Args {

@@ -25,9 +25,9 @@ type Call struct {
 	Operands []*tensor.Tensor // nil for numbers and absent operands
 }
 
-// NewCall returns a call with random operands. An operand that has indices gets valid ones. An element of `in` whose
-// dtype is tensor.Invalid is an absent operand. NewCall returns an error if the op rejects the call, a result is a
-// view, or the shape of a result depends on the data.
+// NewCall returns a call with random operands. An operand of indices gets valid indices. An element of `in` whose dtype
+// is tensor.Invalid is an absent operand. NewCall returns an error if the op rejects the call, a result is a view, or
+// the shape of a result depends on the data.
 func NewCall(op *graph.Op, attrs graph.Attrs, in []tensor.Meta, rng *rand.Rand) (*Call, error) {
 	decoded, err := op.Schema.Decode(attrs, nil)
 	if err != nil {
@@ -99,13 +99,13 @@ func ExtraSignatures() (list []Signature) {
 	add := func(op string, attrs graph.Attrs, in ...tensor.Meta) {
 		list = append(list, Signature{Op: op, Attrs: attrs, In: in})
 	}
-	// Rows of one dimension. Rows of 1<<14+6 elements are cut into pieces.
+	// These calls have rows of one dimension. Rows of 1<<14+6 elements are cut into pieces.
 	for _, meta := range []tensor.Meta{f32(3, 1030), f32(300, 3), f32(70, 8), f32(1, 1), f32(2, 1<<14+6),
 		columnMajor(f32(40, 50)), columnMajor(f32(5, 600))} {
 		add("sum", graph.Attrs{"dim": []int{1}}, meta)
 		add("argmax", graph.Attrs{"dim": 1}, meta)
 		add("var", graph.Attrs{"dim": []int{1}}, meta)
-		if meta.Numel() < 1<<14 { // the references of longer rows take long
+		if meta.Numel() < 1<<14 { // references are slow for longer rows
 			add("softmax", graph.Attrs{"dim": 1}, meta)
 			add("layer_norm", graph.Attrs{"normalized_shape": meta.Shape[1:]}, meta, f32(meta.Shape[1]),
 				f32(meta.Shape[1]))
@@ -113,7 +113,7 @@ func ExtraSignatures() (list []Signature) {
 		add("all", graph.Attrs{"dim": 1}, meta.WithDType(tensor.Bool))
 		add("amax", graph.Attrs{"dim": []int{1}}, meta.WithDType(tensor.Int8))
 	}
-	// Rows of several dimensions, and of other dtypes.
+	// These calls have rows of several dimensions, or other dtypes.
 	add("mean", nil, f32(5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{0, 2}}, tensor.New(tensor.BFloat16, 5, 7, 9))
 	add("sum", graph.Attrs{"dim": []int{1}}, tensor.New(tensor.Complex64, 5, 7))
@@ -141,8 +141,8 @@ func ExtraSignatures() (list []Signature) {
 	return list
 }
 
-// random returns a tensor of normally distributed floats, or of integers from 0 to limit-1. Gaps between elements are
-// filled too.
+// random returns a tensor of normally distributed floats, or of integers from 0 to limit-1. It also fills gaps between
+// elements.
 func random(meta tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 	filled := tensor.Empty(meta)
 	elements := meta.Extent()
@@ -163,8 +163,8 @@ func random(meta tensor.Meta, limit int, rng *rand.Rand) *tensor.Tensor {
 // Counts counts calls by the results of [Counts.Check].
 type Counts struct {
 	Equal          int      // calls whose results have the same bits as the reference
-	Tolerated      int      // other calls whose results differ by at most the tolerance: see tolerance
-	Differing      int      // calls whose results differ by more
+	Tolerated      int      // other calls whose results differ at most by the tolerance (see tolerance)
+	Differing      int      // calls whose results differ by more than the tolerance
 	Unsupported    int      // calls that devices do not support
 	Results        int      // elements of all results
 	UnsupportedOps []string // names of the ops of the calls that Unsupported counts
@@ -179,7 +179,7 @@ func (n *Counts) String() string {
 }
 
 // tolerance has, by dtype, the maximum distance (see [distance]) of results that are rounded differently. It is 0 for
-// the other dtypes.
+// dtypes that are not listed.
 var tolerance = map[tensor.DType]float64{tensor.Float16: 4e-3, tensor.BFloat16: 3e-2, tensor.Float32: 2e-5,
 	tensor.Complex64: 2e-5, tensor.Float64: 1e-9, tensor.Complex128: 1e-9}
 
@@ -224,7 +224,7 @@ func (n *Counts) Check(call *Call, target lower.Target, run Run) error {
 
 // run runs a program of the call, and returns its results.
 func (c *Call) run(program *lower.Program, run Run) (results []*tensor.Tensor, err error) {
-	var mem [][]byte // of the results, and then of the operands
+	var mem [][]byte // memory of the results, followed by memory of the operands
 	for _, meta := range c.Out {
 		result := tensor.Empty(meta)
 		results, mem = append(results, result), append(mem, result.Storage().Bytes())
@@ -239,9 +239,9 @@ func (c *Call) run(program *lower.Program, run Run) (results []*tensor.Tensor, e
 	return results, run(program, mem)
 }
 
-// distance returns the greatest difference of two elements of want and got, divided by max(1, the greatest finite
-// magnitude in want). It is infinite if only one of two elements is finite, if both are infinities of different sign,
-// or if only one is a NaN.
+// distance returns the greatest difference of two corresponding elements of want and got, divided by the greatest
+// finite magnitude in want or by 1 if this is greater. The difference of two elements is infinite if only one element
+// is finite, if both are infinities of different sign, or if only one element is a NaN.
 func distance(want, got *tensor.Tensor) float64 {
 	magnitude, maxDifference := 0.0, 0.0
 	compare := func(wanted, actual float64) {
@@ -263,8 +263,8 @@ func distance(want, got *tensor.Tensor) float64 {
 	return maxDifference / max(magnitude, 1)
 }
 
-// difference returns the magnitude of the difference of two numbers. It is 0 for equal infinities and for two NaN, and
-// infinite for other pairs with an infinity or a NaN.
+// difference returns the magnitude of the difference of two numbers. It is 0 for equal infinities and for two NaNs. It
+// is infinite for other pairs with an infinity or a NaN.
 func difference(a, b float64) float64 {
 	if a == b || math.IsNaN(a) && math.IsNaN(b) {
 		return 0

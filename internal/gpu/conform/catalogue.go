@@ -9,8 +9,8 @@ import (
 )
 
 // Catalogue returns the distinct expressions of ops for their examples, with the dtypes of the examples and with each
-// of the given dtypes. A given dtype replaces the dtype of the first operand, and of all operands that have the dtype
-// of the first one in the example. Expressions that devices cannot compute are skipped.
+// of the given dtypes. A given dtype replaces the dtype of the example's first operand, in all operands with this
+// dtype. Expressions that devices cannot compute are skipped.
 func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	var list []Code
 	listed := map[string]bool{}
@@ -31,9 +31,9 @@ func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	return list
 }
 
-// expressionOf returns the expression of an op for an example in which replacement replaces dtypes, as [Catalogue]
-// says; Invalid keeps the dtypes of the example. ok is false if the op rejects the operands, or if it has no expression
-// that devices can compute.
+// expressionOf returns the expression of an op for an example in which `replacement` replaces dtypes (see [Catalogue]).
+// A replacement of Invalid keeps the dtypes of the example. ok is false if the op rejects the operands, or if it has no
+// expression that devices can compute.
 func expressionOf(op *graph.Op, example graph.Example, replacement tensor.DType) (named Code, ok bool) {
 	call, err := exampleCall(op, example, replacement)
 	if err != nil {
@@ -49,7 +49,7 @@ func expressionOf(op *graph.Op, example graph.Example, replacement tensor.DType)
 	return Code{fmt.Sprintf("%s %v of %v", op.Name, example.Attrs, call.Type(0).DType), code}, true
 }
 
-// exampleCall returns the call of an example; replacement is as in expressionOf.
+// exampleCall returns the call of an example. replacement is the argument of expressionOf.
 func exampleCall(op *graph.Op, example graph.Example, replacement tensor.DType) (*graph.Call, error) {
 	decoded, err := op.Schema.Decode(example.Attrs, nil)
 	if err != nil {

@@ -47,7 +47,7 @@ func Primitives() []Code {
 	return list
 }
 
-// conversions returns the expressions that convert or reinterpret a dtype as another one.
+// conversions returns the expressions that convert a dtype to another dtype, or reinterpret its bits.
 func conversions(from, to tensor.DType) (list []Code) {
 	if !from.IsComplex() && !to.IsComplex() {
 		b := expr.NewBuilder(from)
@@ -61,8 +61,8 @@ func conversions(from, to tensor.DType) (list []Code) {
 	return list
 }
 
-// build returns the expression of b with a single real result. It panics if the expression is invalid, which is a fault
-// of this package.
+// build returns the expression of b with a single real result. It panics if the expression is invalid, because this is
+// a mistake of this package.
 func build(name string, b *expr.Builder, result expr.Value) Code {
 	code, err := b.Build(b.Real(result))
 	if err != nil {
@@ -71,8 +71,8 @@ func build(name string, b *expr.Builder, result expr.Value) Code {
 	return Code{name, code}
 }
 
-// primitive returns an expression that applies one operation to its inputs. All inputs have the given dtype, except for
-// the condition of a Select. Values for which the result is unspecified are replaced before the operation.
+// primitive returns an expression that applies one operation to its inputs. All inputs except the condition of a Select
+// have the given dtype. Values for which the result is unspecified are replaced before the operation.
 func primitive(op expr.Op, dtype tensor.DType) Code {
 	inputs := slices.Repeat([]tensor.DType{dtype}, op.ArgCount())
 	if op == expr.Select {
@@ -96,7 +96,8 @@ func primitive(op expr.Op, dtype tensor.DType) Code {
 }
 
 // Functions returns, for each of the dtypes, an expression for each function of the expression language that accepts
-// operands of the dtype. For float32 and float64, it also returns one for each elementary function of package expr.
+// operands of the dtype. For float32 and float64, it also returns an expression for each elementary function of package
+// expr.
 func Functions(dtypes ...tensor.DType) []Code {
 	var list []Code
 	for _, dtype := range dtypes {

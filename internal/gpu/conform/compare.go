@@ -20,8 +20,8 @@ import (
 // Walks names the patterns of strides that [Iterate] can build.
 var Walks = []string{"contiguous", "transposed", "broadcast", "strided", "matrices"}
 
-// WalkShape returns a small shape for a walk. The shape for "matrices" does not fill the tiles of kernels, so that
-// partial tiles are tested.
+// WalkShape returns a small shape for a walk. The shape for "matrices" is not a multiple of the tiles of kernels, so
+// that partial tiles are tested.
 func WalkShape(walk string) []int {
 	if walk == "matrices" {
 		return []int{2, 18, 20}
@@ -30,7 +30,7 @@ func WalkShape(walk string) []int {
 }
 
 // Iterate returns an iteration over a shape, for the outputs and inputs of an expression. walk, an element of Walks,
-// selects their strides. Outputs are dense, and row-major except for "strided". The inputs are
+// selects the strides of outputs and inputs. Outputs are dense, and row-major except for "strided". The inputs are
 //   - contiguous: row-major;
 //   - transposed: column-major if their index is even;
 //   - matrices: with the last two dimensions transposed if their index is even;
@@ -88,13 +88,14 @@ func gappedStrides(shape []int, step int) []int {
 	return strides
 }
 
-// Operands returns memory for the operands of an iteration, outputs first. Inputs have random elements, outputs zeros.
+// Operands returns memory for the operands of an iteration, outputs first. Inputs have random elements, and outputs
+// have zeros.
 func Operands(iteration *iter.Iterator, rng *rand.Rand) [][]byte {
 	var list [][]byte
 	for i := range iteration.Operands() {
 		meta := iteration.Meta(i)
 		mem := make([]byte, meta.Extent()*meta.DType.Size())
-		realDType := meta.DType.ToReal() // a complex element is two real ones; outputs get no elements
+		realDType := meta.DType.ToReal() // a complex element consists of two real elements; outputs get no random elements
 		for start := 0; i >= iteration.NumOutputs() && start < len(mem); start += realDType.Size() {
 			var element [8]byte
 			binary.LittleEndian.PutUint64(element[:], randomBits(rng, realDType))
@@ -129,16 +130,16 @@ func randomBits(rng *rand.Rand, dtype tensor.DType) uint64 {
 		tensor.Converter(dtype, tensor.Float64)(unsafe.Pointer(&bits), unsafe.Pointer(&number), 0, 0, 1)
 		return bits
 	case choice == 1:
-		// 2^62 + 2^38 is the midpoint of two float32. For the next number, a conversion to float32 through float64
-		// rounds twice, and its result is wrong.
+		// 2^62 + 2^38 is the midpoint of two float32. For the next greater integer, a conversion to float32 through float64
+		// rounds twice and gives a wrong result.
 		aboveMidpoint := mask & (1<<62 | 1<<38 | 1)
 		return []uint64{0, 1, mask, mask >> 1, mask>>1 + 1, 2, aboveMidpoint}[rng.IntN(7)]
 	}
 	return uint64(rng.IntN(20)-8) & mask
 }
 
-// Run runs a program. operands has the memory of its outputs, then of its inputs. If the program reports a fault in its
-// data, such as an index out of range, Run returns the fault as an error.
+// Run runs a program. operands has the memory of the program's outputs, followed by the memory of its inputs. If the
+// program reports a fault in its data, such as an index out of range, Run returns the fault as an error.
 type Run func(program *lower.Program, operands [][]byte) error
 
 // Interpret is a [Run] that interprets the kernels on the host.
@@ -163,8 +164,8 @@ func Interpret(program *lower.Program, operands [][]byte) error {
 	return FaultOf(program, fault)
 }
 
-// FaultOf returns the fault of a program as an error, or nil for none. word has the bytes that the program's kernels
-// set when they find a fault.
+// FaultOf returns the fault of a program as an error, or nil if there is none. word has the bytes that the program's
+// kernels set when they find a fault.
 func FaultOf(program *lower.Program, word []byte) error {
 	if binary.LittleEndian.Uint32(word) != 0 {
 		return errors.New(program.Fault)
@@ -215,8 +216,8 @@ func advance(index, shape []int) {
 	}
 }
 
-// compareElement compares the results at one index of the iteration's shape, and adds them to diff. mem has the memory
-// of the operands, outputs first.
+// compareElement compares the results at one index of the iteration's shape, and counts them in diff. mem has the
+// memory of the operands, outputs first.
 func compareElement(code *expr.Code, iteration *iter.Iterator, mem [][]byte, index []int, diff *Difference) {
 	var in []expr.Number
 	for i := len(code.Out); i < len(mem); i++ {

@@ -14,8 +14,8 @@ type fusedSample struct {
 	op           string
 	attrs        graph.Attrs
 	in           []tensor.Meta
-	steps        []fusedStep // each computes the operand of the next one
-	extraResults int         // number of results before the last one that remain results
+	steps        []fusedStep // each step computes the operand of the next step
+	extraResults int         // number of results, apart from the last one, that remain results
 }
 
 // fusedStep is a pointwise op on a result. If other has a dtype, it is the second operand.
@@ -73,7 +73,7 @@ func (sample *fusedSample) call(lookup graph.Lookup, rng *rand.Rand) (*Call, err
 		return nil, err
 	}
 	remaining := results[len(results)-1-sample.extraResults:]
-	// Anchor: the first node is a product or a convolution, and the other nodes are its epilogue.
+	// Anchor means that the first node is a product or a convolution, and that the other nodes are its epilogue.
 	nodes, err := fusion.NewFuser(g).Fuse([]fusion.Group{{Nodes: slices.Clone(g.Nodes), Anchor: true}},
 		func(v *graph.Value) bool { return slices.Contains(remaining, v) })
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ExactOps lists the operations that a device computes exactly, as far as the tests of [Probe] show.
+// ExactOps lists the operations that a device computes exactly, according to the tests of [Probe].
 type ExactOps struct {
 	lower.Target
 	// Exact32 and Exact64 mean that sums and products of float32 and float64 round to nearest even, and that subnormal
@@ -22,11 +22,12 @@ type ExactOps struct {
 const probeElements = 1 << 13
 
 // Probe tests the operations that some devices do not round correctly, on random and special numbers. It returns the
-// operations for which all results equal the results of Code.Eval. hasFloat64 says whether the device has float64,
-// maxParams is the maximum number of parameters of its kernels, and run runs kernels. Probe returns the errors of run.
+// operations for which all results equal the results of Code.Eval. hasFloat64 means that the device has float64.
+// maxParams is the maximum number of parameters of its kernels. The function run runs kernels. Probe returns its
+// errors.
 func Probe(hasFloat64 bool, maxParams int, run Run) (ExactOps, error) {
 	exact := ExactOps{Target: lower.Target{MaxParams: maxParams}}
-	trial := lower.IEEE // assumes that the device computes everything exactly
+	trial := lower.IEEE // a target that computes everything exactly
 	trial.MaxParams = maxParams
 	rng := rand.New(rand.NewPCG(1, 2))
 	var runErr error
@@ -58,8 +59,8 @@ func Probe(hasFloat64 bool, maxParams int, run Run) (ExactOps, error) {
 	return exact, runErr
 }
 
-// withZero returns an expression with operations on the constant 0. Some drivers replace them by operations that differ
-// for NaN and in the sign of 0: see lower.Target.KeepsConstantZeros.
+// withZero returns an expression with operations on the constant 0. Some drivers replace such operations by others,
+// with different results for NaN and another sign of 0: see lower.Target.KeepsConstantZeros.
 func withZero(dtype tensor.DType) *expr.Code {
 	b := expr.NewBuilder(dtype)
 	x, zero := b.Load(0), b.Const(dtype, 0)

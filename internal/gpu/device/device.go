@@ -15,7 +15,7 @@ type Info struct {
 	Name   string
 	Driver string // vulkan or cuda
 	Kind   string // discrete, integrated, processor or other
-	Memory int    // bytes of the device's own memory
+	Memory int    // size of the device's memory in bytes
 	// Float16 is set if the device can compute with float16. Kernels do not use this: they convert float16 to float32.
 	Float16  bool
 	ExactOps conform.ExactOps // the operations that the device computes exactly
@@ -38,7 +38,7 @@ type Step struct {
 	Groups    int      // the number of groups of threads
 	Addresses []uint64 // the arguments for the parameters of the kernel
 
-	// A copy has Bytes bytes, from offset FromOffset of buffer From to offset ToOffset of buffer To.
+	// A copy copies Bytes bytes from offset FromOffset of buffer From to offset ToOffset of buffer To.
 	To, From             *Buffer
 	ToOffset, FromOffset int
 	Bytes                int
@@ -56,16 +56,17 @@ func (s *Step) CopyFits() bool {
 type Device interface {
 	Info() Info
 	// Alloc returns a buffer of at least 1 byte. Its address is a multiple of 16. If hostAccess is true, the host can
-	// access it too.
+	// access the buffer, too.
 	Alloc(bytes int, hostAccess bool) (*Buffer, error)
 	Compile(kernel *ir.Kernel) (Kernel, error)
-	// Run runs steps in order, and waits until they have finished. The host then sees the bytes that they wrote.
+	// Run runs steps in order, and waits until they have finished. Afterwards, the host sees the bytes that the steps
+	// wrote.
 	Run(steps []Step) error
 	Close()
 }
 
-// RunOn returns a function that runs programs on a device, for tests. operands[i] is the memory of array i of the
-// program: its results come first, then its operands. The function copies this memory to buffers that the host can
+// RunOn returns a function that runs programs on a device, for tests. operands[i] is the memory of buffer i of the
+// program. The results come first, and then the operands. The function copies this memory to buffers that the host can
 // access, runs the launches, and copies the buffers back. It returns a fault of the program as an error.
 func RunOn(device Device) conform.Run {
 	return func(program *lower.Program, operands [][]byte) error {
@@ -121,7 +122,7 @@ func (r *programRun) run(program *lower.Program, operands [][]byte) error {
 	for _, launch := range program.Launches {
 		kernel, err := r.Compile(launch.Kernel)
 		if err != nil {
-			return fmt.Errorf("%w\n%v", err, launch.Kernel) // with the listing of the kernel
+			return fmt.Errorf("%w\n%v", err, launch.Kernel) // add the listing of the kernel
 		}
 		r.releases = append(r.releases, kernel.Free)
 		steps = append(steps, Step{Kernel: kernel, Groups: launch.Groups,
@@ -139,7 +140,8 @@ func (r *programRun) run(program *lower.Program, operands [][]byte) error {
 // maxGrid is the maximum number of groups in one dimension of a launch that every device supports.
 const maxGrid = 65535
 
-// Grid returns the numbers of groups in the two dimensions of a launch. x*y is at least groups, which is at least 1.
+// Grid returns the numbers of groups in the two dimensions of a launch. x*y is at least `groups`. groups must be at
+// least 1.
 func Grid(groups int) (x, y int) {
 	x = min(groups, maxGrid)
 	return x, (groups + x - 1) / x

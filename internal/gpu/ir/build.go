@@ -5,15 +5,15 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Builder builds a kernel. It eliminates common subexpressions. If a pure instruction equals one of the same block or
-// of an enclosing block, it returns the value of the earlier instruction and adds none.
+// Builder builds a kernel. It eliminates common subexpressions: if a pure instruction equals an earlier instruction of
+// the same block or of an enclosing block, the Builder returns the value of the earlier instruction.
 type Builder struct {
 	Kernel
-	scopes []map[Inst]Value // for each open block, the outermost first: its pure instructions and their values
+	scopes []map[Inst]Value // pure instructions and their values, for each open block; the outermost block first
 }
 
-// NewBuilder returns a builder of a kernel. params is the number of parameters (addresses), and groupSize the number of
-// threads in a group.
+// NewBuilder returns a builder of a kernel. params is the number of parameters (addresses), and groupSize is the number
+// of threads in a group.
 func NewBuilder(params, groupSize int) *Builder {
 	return &Builder{Kernel{Params: params, GroupSize: groupSize}, []map[Inst]Value{{}}}
 }
@@ -24,7 +24,7 @@ func (b *Builder) Emit(op Op, dtype tensor.DType, args ...Value) Value {
 	return b.EmitImm(op, dtype, 0, args...)
 }
 
-// EmitImm is [Builder.Emit] for an operation with an immediate number (Inst.Imm).
+// EmitImm adds an operation as [Builder.Emit] does, with an immediate number (Inst.Imm).
 func (b *Builder) EmitImm(op Op, dtype tensor.DType, imm uint64, args ...Value) Value {
 	return b.add(Inst{Op: op, DType: dtype, Imm: imm}, args)
 }
@@ -40,8 +40,9 @@ func (b *Builder) Lookup(table *[32]float32, v Value) Value {
 	return b.add(Inst{Op: Op(lane.Lookup), DType: tensor.Float32, Table: table}, []Value{v})
 }
 
-// Load adds a load of count consecutive words, and returns the words. The value of the load is its first word. An
-// Extract of this value is another word. dtype is the dtype in memory, and Register(dtype) is the dtype of the words.
+// Load adds a load of count consecutive words, and returns the words. The value of the load is the first word. An
+// Extract of this value is one of the other words. dtype is the dtype in memory, and Register(dtype) is the dtype of
+// the words.
 func (b *Builder) Load(dtype tensor.DType, count int, address Value) []Value {
 	words := []Value{b.EmitImm(Load, dtype, uint64(count), address)}
 	for index := 1; index < count; index++ {
@@ -56,8 +57,9 @@ func (b *Builder) Array(dtype tensor.DType, length int) uint64 {
 	return uint64(len(b.Shared) - 1)
 }
 
-// While adds a loop. body adds its instructions and returns the condition that ends it, which is tested at the end of
-// each iteration. Variables (Var, ReadVar, WriteVar) carry values from one iteration to the next.
+// While adds a loop. body adds the instructions of an iteration, and returns the condition that ends the loop. The
+// condition is tested at the end of each iteration. Variables (Var, ReadVar, WriteVar) carry values from one iteration
+// to the next.
 func (b *Builder) While(body func() (done Value)) {
 	b.Emit(Loop, tensor.Invalid)
 	b.openBlock()

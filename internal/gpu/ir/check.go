@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// legalLaneOps has the operations of package lane that kernels may contain. Package lower replaces the other operations
-// by these.
+// legalLaneOps has the operations of package lane that kernels may contain. Package lower replaces all other operations
+// of package lane by these operations.
 var legalLaneOps = [64]bool{lane.Const: true, lane.Convert: true, lane.Bits: true, lane.Add: true, lane.Sub: true,
 	lane.Mul: true, lane.Div: true, lane.FMA: true, lane.Sqrt: true, lane.Floor: true, lane.Ceil: true, lane.Trunc: true,
 	lane.Rint: true, lane.And: true, lane.Or: true, lane.Xor: true, lane.Not: true, lane.Shl: true, lane.Shr: true,
@@ -22,14 +22,15 @@ var valueDTypes = map[tensor.DType]bool{tensor.Bool: true, tensor.Int32: true, t
 // checker checks the instructions of a kernel in order.
 type checker struct {
 	*Kernel
-	open    []Op   // for each open block, the outermost first: the Loop, If or Else that began it
-	begins  []int  // for each open block: the index of the instruction that began it
+	open    []Op   // the Loop, If or Else that began each open block; the outermost block first
+	begins  []int  // the index of the instruction that began each open block
 	visible []bool // indexed by value: whether the block of the value is still open
 }
 
-// Check returns an error if the kernel is invalid. In a valid kernel, each operation is one that kernels may contain,
-// with the right number and dtypes of operands. Values are used after their instruction, and only in its block and the
-// blocks inside. Blocks are nested, and all of them end. For example, v3 below is visible in v4 only:
+// Check returns an error if the kernel is invalid. A valid kernel has only operations that kernels may contain, with
+// the right number and dtypes of operands. A value is used only after its instruction, and only in the block of the
+// instruction and in inner blocks. Blocks are nested, and every block ends. For example, v3 below is visible in v4
+// only:
 //
 //	v2 = If v1
 //	v3 = Add v0, v0
@@ -87,14 +88,14 @@ func (c *checker) updateBlocks(index int, op Op) error {
 			c.visible[value] = false
 		}
 		c.open[last] = op
-		if op == End { // after an Else, the block stays open as an Else
+		if op == End { // an Else replaces the If as the open block
 			c.open, c.begins = c.open[:last], c.begins[:last]
 		}
 	}
 	return nil
 }
 
-// checkTypes returns an error unless the operands of an instruction have the dtypes want, in order.
+// checkTypes returns an error if the operands of an instruction do not have the dtypes `want`, in order.
 func (c *checker) checkTypes(inst *Inst, want ...tensor.DType) error {
 	uses := inst.Operands()
 	if len(uses) != len(want) {
@@ -121,7 +122,7 @@ func (c *checker) checkLaneOp(inst *Inst) error {
 	case op == lane.Select:
 		return c.checkTypes(inst, tensor.Bool, inst.DType, inst.DType)
 	}
-	operandDType := c.Type(uses[len(uses)-1]) // of all operands
+	operandDType := c.Type(uses[len(uses)-1]) // the last operand has the dtype of the operation
 	isLegal := isLegalResult(inst, operandDType)
 	for _, operand := range uses {
 		isLegal = isLegal && c.Type(operand) == operandDType
@@ -142,7 +143,8 @@ func (c *checker) checkConst(inst *Inst) error {
 	return c.checkTypes(inst)
 }
 
-// isLegalResult reports whether an operation of package lane accepts operands of a dtype and gives the result's dtype.
+// isLegalResult reports whether an operation of package lane accepts operands of a dtype and gives a result with the
+// instruction's dtype.
 func isLegalResult(inst *Inst, operandDType tensor.DType) bool {
 	op := lane.Op(inst.Op)
 	switch {
@@ -226,7 +228,7 @@ func isLegalAccess(dtype tensor.DType, words uint64) bool {
 	return false
 }
 
-// isWordOf reports whether an Extract takes a word of the given value, which must be a Load.
+// isWordOf reports whether the given value is a Load that has the word of an Extract.
 func (c *checker) isWordOf(value Value, extract *Inst) bool {
 	load := &c.Insts[value]
 	return load.Op == Load && extract.Imm < load.Imm && extract.DType == c.Type(value)

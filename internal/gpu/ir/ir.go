@@ -2,13 +2,13 @@
 // single assignment form that every thread of every group executes. A group is a set of threads that share memory and
 // barriers: a thread block of CUDA, a workgroup of Vulkan.
 //
-// The scalar operations, with their dtypes and rounding, are defined by package internal/jit/lane, the representation
-// of the compiler for processors. Kernels contain only operations on the dtypes that all devices compute with: bool,
-// integers and floats of 32 and 64 bits. This package adds memory accesses, indices of threads, variables, control
-// flow, memory of a group, and barriers.
+// Package internal/jit/lane, the representation of the compiler for processors, defines the scalar operations with
+// their dtypes and rounding. Kernels contain only operations on the dtypes that all devices support: bool, and integers
+// and floats of 32 and 64 bits. This package adds memory accesses, indices of threads, variables, control flow, memory
+// of a group, and barriers.
 //
-// [Kernel.Run] interprets a kernel. It reports errors that a device hides: accesses outside of memory, divergent
-// barriers, and races in the memory of a group.
+// [Kernel.Run] interprets a kernel. It reports errors that a device does not report: accesses outside of memory,
+// divergent barriers, and races in the memory of a group.
 package ir
 
 import (
@@ -24,17 +24,17 @@ import (
 // Op is an operation. The operations below Param are the operations of package lane, with the same numbers.
 type Op uint8
 
-// The operations that package lane does not have. A and B are the first and the second operand, Inst.Args[0] and
+// These operations do not exist in package lane. A and B are the first and the second operand, Inst.Args[0] and
 // Inst.Args[1]. Imm is Inst.Imm.
 const (
 	Param    Op = 64 + iota // parameter Imm of the kernel: an address, a uint64
 	Thread                  // the index of the thread in its group, a uint32
 	Group                   // the index of the group, a uint32
 	MulHigh                 // the upper 32 bits of the product of two uint32
-	Load                    // loads Imm words at address A, aligned to their total size; its value is the first word
+	Load                    // loads Imm words at address A, a multiple of their total size; the value is the first word
 	Extract                 // word Imm of the Load A
-	Store                   // stores the words Args[1:] at address Args[0], aligned to their total size
-	Var                     // a variable with the initial value A; ReadVar and WriteVar refer to it by its Value
+	Store                   // stores the words Args[1:] at address Args[0], a multiple of their total size
+	Var                     // a variable with the initial value A; ReadVar and WriteVar refer to its Value
 	ReadVar                 // the value of variable A
 	WriteVar                // sets variable A to B
 	Loop                    // repeats the instructions up to its End
@@ -82,7 +82,7 @@ type Kernel struct {
 	Shared    []Array // the memory that the threads of a group share
 }
 
-// Digest returns a hash of everything that determines the code of a kernel.
+// Digest returns a hash of the kernel. Kernels with equal hashes have the same code.
 func (k *Kernel) Digest() [sha256.Size]byte {
 	encoded := fmt.Append(nil, k.Params, k.GroupSize, k.Shared)
 	for _, inst := range k.Insts {
@@ -112,8 +112,8 @@ func (i *Inst) Operands() []Value {
 // IsLaneOp reports whether package lane has the operation.
 func (o Op) IsLaneOp() bool { return o < Param }
 
-// opNames has the names that listings use for the operations from Param on. Some are shorter than the constant: part
-// for Extract, get for ReadVar.
+// opNames has the names that listings use for the operations from Param on. Some names are shorter than the constant:
+// part for Extract, get for ReadVar.
 var opNames = [...]string{"param", "thread", "group", "mulhigh", "load", "part", "store", "var", "get", "set", "loop",
 	"break", "if", "else", "end", "barrier", "loadshared", "storeshared"}
 

@@ -16,14 +16,14 @@ type Operand struct {
 	Offset int
 }
 
-// addressBits is the number of low bits of an address that hold the offset in an operand's memory. The bits above hold
+// addressBits is the number of low bits of an address that hold the offset in an operand's memory. The higher bits hold
 // 1 plus the index of the operand, so that small numbers are not valid addresses.
 const addressBits = 48
 
 // Run interprets the kernel for a number of groups, one after another. The threads of a group execute in lockstep: each
 // instruction is executed by all threads that reach it before the next instruction. Run returns an error for
 //   - an invalid kernel;
-//   - an access outside of the memory of all operands, or one that is not aligned to its size;
+//   - an access outside of the memory of all operands, or an access that is not aligned to its size;
 //   - a barrier that not all threads reach;
 //   - a loop that does not end after maxIterations iterations;
 //   - a read of an element of the group's memory that no thread has written;
@@ -65,14 +65,14 @@ func (k *Kernel) Run(groups int, operands []Operand) error {
 type cell struct {
 	bits                  uint64
 	isWritten             bool // whether the group has written the cell
-	writer, reader        int  // 1 plus the index of the thread of the last write and of the last read; 0 for none
-	writeEpoch, readEpoch int  // the epochs (run.epoch) of these accesses
+	writer, reader        int  // 1 plus the index of the thread of the last write or read; 0 means none
+	writeEpoch, readEpoch int  // the epochs (run.epoch) of the last write and read
 	severalReaders        bool // whether several threads have read the cell in readEpoch
 }
 
-// run is the state of [Kernel.Run]. All words of memory and all values have 64 bits: shorter ones are zero-extended.
-// For example, values[5][3] is the value of instruction 5 in thread 3. A block of a Loop or an If is executed with a
-// mask of the threads that take part in it (runBlock).
+// run is the state of [Kernel.Run]. All words of memory and all values have 64 bits. Shorter words and values are
+// zero-extended. For example, values[5][3] is the value of instruction 5 in thread 3. runBlock executes a block of a
+// Loop or an If, with a mask of the threads that execute the block.
 type run struct {
 	*Kernel
 	operands []Operand
@@ -100,7 +100,7 @@ func (k *Kernel) ends() map[int]int {
 }
 
 // runBlock executes the instructions first to end-1 in the threads whose element of mask is true. A Break sets the
-// elements of threads that leave the loop to false.
+// elements of mask to false for threads that leave the loop.
 func (r *run) runBlock(first, end int, mask []bool) error {
 	for index := first; index < end; index++ {
 		inst := &r.Insts[index]
@@ -134,10 +134,10 @@ func (r *run) runBlock(first, end int, mask []bool) error {
 	return nil
 }
 
-// maxIterations bounds the iterations of a loop. Run returns an error for more.
+// maxIterations is the maximum number of iterations of a loop. Run returns an error for more iterations.
 const maxIterations = 1 << 20
 
-// runLoop executes the Loop with the given index in the threads of mask, until all of them have left it.
+// runLoop executes the Loop with the given index in the threads of mask, until all these threads have left the loop.
 func (r *run) runLoop(index int, mask []bool) error {
 	active := slices.Clone(mask)
 	for iterations := 0; slices.Contains(active, true); iterations++ {
@@ -188,7 +188,7 @@ func (r *run) runInst(index int, mask []bool) error {
 	return nil
 }
 
-// step executes the instruction with the given index in one thread. The instruction is no Barrier, and it does not
+// step executes the instruction with the given index in one thread. The instruction is not a Barrier, and does not
 // begin, end or leave a block.
 func (r *run) step(index int, inst *Inst, thread int) error {
 	var args [3]uint64 // a Store has more operands, which access reads
@@ -253,7 +253,7 @@ func (r *run) access(index int, inst *Inst, thread int, address uint64) error {
 	return nil
 }
 
-// memoryAt returns the bytes at an address, which must be a multiple of their number.
+// memoryAt returns a number of bytes at an address. The address must be a multiple of this number.
 func (r *run) memoryAt(address, bytes uint64) ([]byte, error) {
 	operand, offset := address>>addressBits-1, address&(1<<addressBits-1)
 	if operand >= uint64(len(r.operands)) || offset+bytes > uint64(len(r.operands[operand].Mem)) {

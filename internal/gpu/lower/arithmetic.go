@@ -8,11 +8,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file adds operations on floats that some devices lack or round differently, by operations that all devices have.
-// For example, a float32 FMA becomes a product and a sum of float64 (fma), and fmod a loop of integer divisions (mod).
+// This file adds operations on floats that some devices lack or round differently. It uses operations that all devices
+// have. For example, a float32 FMA becomes a product and a sum of float64 (fma), and fmod becomes a loop of integer
+// divisions (mod).
 
-// correctlyRounded adds Div, Sqrt or FMA of floats, correctly rounded. If the device rounds the operation correctly in
-// float64 only, float32 is computed in float64.
+// correctlyRounded adds Div, Sqrt or FMA of floats, correctly rounded. If the device rounds the operation correctly
+// only in float64, operations on float32 are computed in float64.
 func (s *scalarBuilder) correctlyRounded(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	isExact32, isExact64 := s.target.Div32, s.target.Div64 // for lane.Div
 	switch op {
@@ -27,7 +28,7 @@ func (s *scalarBuilder) correctlyRounded(op lane.Op, dtype tensor.DType, operand
 	if dtype == tensor.Float32 && op == lane.FMA {
 		return s.fma(operands[0], operands[1], operands[2])
 	}
-	if dtype == tensor.Float64 || !isExact64 { // no wider dtype rounds correctly
+	if dtype == tensor.Float64 || !isExact64 { // there is no wider dtype that rounds correctly
 		s.unsupported("%v of %v that rounds once", op, dtype)
 	}
 	// A quotient or root may be rounded to float64 and then to float32. The result is the same as with a single rounding,
@@ -39,8 +40,9 @@ func (s *scalarBuilder) correctlyRounded(op lane.Op, dtype tensor.DType, operand
 	return s.op(lane.Convert, dtype, s.op(op, tensor.Float64, wide...))
 }
 
-// round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, the magnitude is
-// rounded by adding 2^52, whose unit in the last place is 1. The result is then corrected by 1.
+// round adds Floor, Ceil, Trunc or Rint of a float. If the device does not round float64 exactly, adding 2^52 rounds
+// the magnitude to an integer, because the unit in the last place of 2^52 is 1. The result is then corrected by 1 if
+// necessary.
 func (s *scalarBuilder) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Value {
 	if dtype != tensor.Float64 || s.target.Round64 {
 		return s.op(op, dtype, x)
@@ -51,7 +53,7 @@ func (s *scalarBuilder) round(op lane.Op, dtype tensor.DType, x ir.Value) ir.Val
 	nearest := double.sub(double.add(magnitude, limit), limit)
 	rounded := s.withSign(f64, nearest, x) // the result of Rint
 	switch op {
-	case lane.Trunc: // of the magnitude; the sign is set below
+	case lane.Trunc: // truncates the magnitude; the sign is set below
 		rounded = double.choose(s.less(magnitude, nearest), double.sub(nearest, one), nearest)
 	case lane.Floor:
 		rounded = double.choose(s.less(x, rounded), double.sub(rounded, one), rounded)
@@ -70,13 +72,13 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 	widened := func(v ir.Value) ir.Value { return s.op(lane.Convert, f64, v) }
 	product, addend := double.mul(widened(a), widened(b)), widened(c)
 	sum := double.add(product, addend)
-	// The rounding error of the sum (exact sum - sum), by Knuth's TwoSum.
+	// Knuth's TwoSum computes the rounding error of the sum: exact sum - sum.
 	virtualAddend := double.sub(sum, product)
 	roundingError := double.add(double.sub(product, double.sub(sum, virtualAddend)), double.sub(addend, virtualAddend))
 	bits, zero, one := s.bits(u64, sum), s.float(f64, 0), word.number(1)
 	isOdd := s.differ(word.and(bits, one), word.number(0))
-	// If the error and the sum have the same sign, the magnitude of the sum was rounded down. An even sum that is not
-	// exact moves to the neighbour on the side of the exact sum: 1 is added to or subtracted from its bits.
+	// If the error and the sum have the same sign, the magnitude of the sum was rounded down. If the sum is even and not
+	// exact, it is replaced by its neighbour on the side of the exact sum: 1 is added to or subtracted from its bits.
 	direction := double.mul(roundingError, sum)
 	incrementUp := word.choose(s.less(zero, direction), one, word.number(0))
 	increment := word.choose(s.less(direction, zero), word.number(-1), incrementUp)
@@ -84,10 +86,10 @@ func (s *scalarBuilder) fma(a, b, c ir.Value) ir.Value {
 	return s.op(lane.Convert, tensor.Float32, s.bits(f64, roundedToOdd))
 }
 
-// scale computes value*2^floor(power) by up to five products. A large power is divided among up to two products by
-// 2^bias and the last product, and a small power among up to two products by 2^-step and the last product. Only the
-// last product rounds: if the result is subnormal, the earlier products are normal numbers. For example, 2^300 for
-// float32 becomes 2^127 * 2^127 * 2^46. If the power is NaN, the result is NaN.
+// scale computes value*2^floor(power) by at most five products. For a large power, up to two products by 2^bias precede
+// the last product. For a small power, up to two products by 2^-step precede it. Only the last product rounds: if the
+// result is subnormal, the earlier products are normal numbers. For example, 2^300 for float32 becomes 2^127 * 2^127 *
+// 2^46. If the power is NaN, the result is NaN.
 func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Value {
 	float, integer := s.in(dtype), s.in(tensor.Int32)
 	bias, mantissaBits := 127, 23
@@ -95,7 +97,7 @@ func (s *scalarBuilder) scale(dtype tensor.DType, value, power ir.Value) ir.Valu
 		bias, mantissaBits = 1023, 52
 	}
 	minExponent := 1 - bias         // the exponent of the least normal number
-	step := bias - 2 - mantissaBits // so small that the earlier products of a subnormal result are normal numbers
+	step := bias - 2 - mantissaBits // small enough that the earlier products of a subnormal result are normal numbers
 	limit := float64(4 * bias)      // beyond the limit, every result is 0 or infinite
 	clamped := s.clampMagnitude(dtype, s.round(lane.Floor, dtype, power), limit)
 	isNaN := s.differ(power, power)
@@ -128,9 +130,9 @@ func (s *scalarBuilder) clampMagnitude(dtype tensor.DType, x ir.Value, limit flo
 }
 
 // mod computes the C function fmod(a, b). With a = mantissaA*2^exponentA and b = mantissaB*2^exponentB (up to a common
-// factor), the magnitude of the result is (mantissaA << (exponentA-exponentB)) mod mantissaB, times 2^exponentB. The
-// loop shifts by as many bits at a time as fit into 64 bits, and reduces. For example, 40 = 5*2^3 and 3 = 3*2^0 give
-// (5<<3) mod 3 = 1.
+// factor), the magnitude of the result is (mantissaA << (exponentA-exponentB)) mod mantissaB, times 2^exponentB. Each
+// iteration of the loop shifts by the maximum number of bits that fits into 64 bits, and reduces the result modulo
+// mantissaB. For example, 40 = 5*2^3 and 3 = 3*2^0 give (5<<3) mod 3 = 1.
 func (s *scalarBuilder) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	const u64 = tensor.Uint64
 	float, word := s.in(dtype), s.in(u64)
@@ -145,11 +147,11 @@ func (s *scalarBuilder) mod(dtype tensor.DType, a, b ir.Value) ir.Value {
 	mantissaA, exponentA := format.mantissaAndExponent(absA)
 	mantissaB, exponentB := format.mantissaAndExponent(absB)
 	zero := word.number(0)
-	divisor := word.choose(needsReduction, mantissaB, word.number(1)) // not 0
+	divisor := word.choose(needsReduction, mantissaB, word.number(1)) // never 0
 	remainderVar := s.Emit(ir.Var, u64, s.remainder(mantissaA, divisor))
 	bitsVar := s.Emit(ir.Var, u64, word.choose(needsReduction, word.sub(exponentA, exponentB), zero))
 	// The variable remainderVar has mantissaBits+1 bits, so a shift by at most maxShift fits into 64 bits. bitsVar is the
-	// number of bits by which it must still be shifted.
+	// number of bits by which the remainder must still be shifted.
 	maxShift := word.number(63 - format.mantissaBits)
 	s.While(func() ir.Value {
 		remainingBits := s.Emit(ir.ReadVar, u64, bitsVar)
@@ -193,13 +195,13 @@ func (m *floatFormat) mantissaAndExponent(x ir.Value) (mantissa, exponent ir.Val
 	return word.choose(isNormal, leading, fraction), word.choose(isNormal, field, word.number(1))
 }
 
-// join is the inverse of mantissaAndExponent. The mantissa is below 2^(m.mantissaBits+1), and need not have a leading
-// 1.
+// join is the inverse of mantissaAndExponent. The mantissa is less than 2^(m.mantissaBits+1). It need not have a
+// leading 1.
 func (m *floatFormat) join(mantissa, exponent ir.Value) ir.Value {
 	const u64 = tensor.Uint64
 	word := m.in(u64)
 	bitType := unsigned(m.dtype)
-	// The conversion is exact. Its exponent field has m.mantissaBits + bias for a mantissa with its leading 1.
+	// The conversion is exact. If the mantissa has its leading 1, the exponent field is m.mantissaBits + bias.
 	converted := m.convertInteger(u64, m.bits(bitType, m.op(lane.Convert, m.dtype, mantissa)))
 	offset := word.number(m.maxExponent/2 + m.mantissaBits)
 	field := word.add(word.shr(converted, word.number(m.mantissaBits)), exponent)
@@ -214,8 +216,8 @@ func (m *floatFormat) join(mantissa, exponent ir.Value) ir.Value {
 	return m.bits(m.dtype, m.convertInteger(bitType, bits))
 }
 
-// typedBuilder adds operations on values of one dtype, so that the code above reads as arithmetic: double.add(a, b) is
-// the float64 a + b.
+// typedBuilder adds operations on values of one dtype. It makes the code above read like arithmetic: double.add(a, b)
+// is the float64 a + b.
 type typedBuilder struct {
 	s     *scalarBuilder
 	dtype tensor.DType // a dtype of 32 or 64 bits
@@ -255,7 +257,7 @@ func (b typedBuilder) number(x int) ir.Value {
 	return b.s.Const(b.dtype, uint64(x))
 }
 
-// less, equal and differ compare values of the same dtype: a < b, a == b and a != b.
+// less, equal and differ compare two values of the same dtype: a < b, a == b and a != b.
 func (s *scalarBuilder) less(a, b ir.Value) ir.Value   { return s.op(lane.Lt, tensor.Bool, a, b) }
 func (s *scalarBuilder) equal(a, b ir.Value) ir.Value  { return s.op(lane.Eq, tensor.Bool, a, b) }
 func (s *scalarBuilder) differ(a, b ir.Value) ir.Value { return s.op(lane.Ne, tensor.Bool, a, b) }

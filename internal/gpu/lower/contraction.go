@@ -13,10 +13,10 @@ import (
 // Contraction returns the program of a contraction of floats. Its buffers are the result, A, B, the addend if there is
 // one, and the operands of the epilogue if there is one.
 //
-// A contraction is a batch of matrix products. A loop that changes only the offset in A is a loop over the rows of a
-// product. A loop that changes only the offset in B is a loop over the columns. Summed loops are loops over the terms
-// of a sum. All other loops are loops over the batch. For example, a batched product C[b,i,j] += A[b,i,k]·B[b,k,j] has
-// the loop i over rows, j over columns, k over terms and b over the batch.
+// A contraction is a batch of matrix products. If a loop changes the offset in A but not in B, it is a loop over the
+// rows of a product. If it changes the offset in B but not in A, it is a loop over the columns. Summed loops are loops
+// over the terms of a sum. All other loops are loops over the batch. For example, a batched product C[b,i,j] +=
+// A[b,i,k]·B[b,k,j] has the loops i over rows, j over columns, k over terms, and b over the batch.
 //
 // A group computes a tile of rows and columns:
 //
@@ -26,11 +26,10 @@ import (
 //		sums += A·B                                  (multiply)
 //	store the sums                                 (storeResults)
 //
-// Elements outside of the windows of a convolution are copied as zeros, so the windows need not be materialized in
-// memory (no im2col).
+// Padding is copied to group memory as zeros, so a convolution needs no im2col matrix in memory.
 //
-// A result is summed in order, by fused multiply-adds if the device rounds them once, else by a product and a sum. The
-// size of tiles does not affect bits. A thread applies the epilogue to its results in registers.
+// A result is summed in order. If the device rounds fused multiply-adds once, the kernel uses them. Otherwise it uses a
+// product and a sum. The size of tiles does not affect bits. A thread applies the epilogue to its results in registers.
 func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	generator, err := newContraction(source, target)
 	if err != nil {
@@ -45,7 +44,8 @@ func Contraction(source *graph.Contraction, target Target) (*Program, error) {
 	if groups > math.MaxInt32 {
 		return nil, fmt.Errorf("gpu: a product of %d tiles is %w", groups, ErrUnsupported)
 	}
-	// The groups compute the tiles in the order (product of the batch, row of tiles, column of tiles), columns fastest.
+	// The index of a group gives its product in the batch, its row of tiles and its column of tiles. The column changes
+	// fastest.
 	index := generator.indexInShape(generator.Emit(ir.Group, tensor.Uint32), []int{colTiles, rowTiles, batch})
 	tileCol, tileRow, batchIndex := index[0], index[1], index[2]
 	generator.buildTile(tileRow, tileCol, batchIndex)
@@ -95,7 +95,7 @@ func newContraction(source *graph.Contraction, target Target) (*contraction, err
 	generator.scalarBuilder = scalarBuilder{Builder: ir.NewBuilder(len(generator.buffers), groupSize), target: target}
 	generator.setTile(size(generator.rows), size(generator.cols), size(generator.batch))
 	if generator.epilogue != nil {
-		// A thread has perThread^2 results, and an epilogue for each.
+		// A thread has perThread^2 results, and applies the epilogue to each.
 		insts := len(generator.epilogue.code.Insts)
 		if generator.perThread*generator.perThread*insts > maxEpilogue {
 			return nil, fmt.Errorf("gpu: a product with %d instructions of an epilogue is %w", insts, ErrUnsupported)
@@ -111,15 +111,15 @@ type contraction struct {
 	epilogue               *epilogue    // nil for none
 	buffers                []int        // by parameter of the kernel: the index of its buffer
 	sumDType               tensor.DType // dtype of sums
-	rows, cols, sum, batch []loop       // each from the fastest loop to the slowest
-	tile                   int          // number of rows, and of columns, of a tile
-	perThread              int          // number of rows, and of columns, of a thread
+	rows, cols, sum, batch []loop       // each list begins with the fastest loop
+	tile                   int          // number of rows of a tile, and number of its columns
+	perThread              int          // number of rows of a thread, and number of its columns
 	sliceTerms             int          // number of terms of a slice of the sum
 	threadsPerSide         int          // number of threads along a side of the tile: tile/perThread
 	rowsFirst              bool         // whether adjacent threads compute adjacent rows, not columns
 }
 
-// checkDTypes returns an error unless all values have one dtype, which is summed as float32 or float64.
+// checkDTypes returns an error unless all values have the same dtype, and the dtype is summed as float32 or float64.
 func (c *contraction) checkDTypes() error {
 	dtype := c.Out.DType
 	hasOneDType := c.A.DType == dtype && c.B.DType == dtype && (!c.HasAdd || c.Add.DType == dtype)
@@ -131,13 +131,13 @@ func (c *contraction) checkDTypes() error {
 	return nil
 }
 
-// setTile chooses the largest size of tiles that satisfies two conditions. Each processor of the device gets a group,
-// and the product fills more than half of a tile's height and width. If no size satisfies both, it chooses the smallest
-// size.
+// setTile chooses the largest size of tiles that satisfies two conditions: there is a group for each processor of the
+// device, and the product fills more than half of a tile's height and width. If no size satisfies both conditions,
+// setTile chooses the smallest size.
 func (c *contraction) setTile(height, width, batch int) {
 	const processors = 128 // the assumed number of multiprocessors
 	c.tile, c.perThread, c.sliceTerms = 32, 2, 16
-	// Largest first. A tile has groupSize threads: (tile/perThread)^2.
+	// The largest size is first. A tile has groupSize threads: (tile/perThread)^2.
 	for _, large := range []struct{ tile, perThread, sliceTerms int }{{128, 8, 8}, {64, 4, 16}} {
 		groups := ((height + large.tile - 1) / large.tile) * ((width + large.tile - 1) / large.tile) * batch
 		if groups >= processors && min(height, width) > large.tile/2 {
@@ -150,7 +150,7 @@ func (c *contraction) setTile(height, width, batch int) {
 	c.rowsFirst = c.leastOutStride(c.rows) < c.leastOutStride(c.cols)
 }
 
-// leastOutStride returns the least stride of the result along loops, or math.MaxInt without loops.
+// leastOutStride returns the least stride of the result along the loops, or math.MaxInt if there are no loops.
 func (c *contraction) leastOutStride(loops []loop) int {
 	least := math.MaxInt
 	for _, loop := range loops {
@@ -208,8 +208,8 @@ func (c *contraction) threadPosition(thread ir.Value) (row, col ir.Value) {
 	return slow, fast
 }
 
-// multiply adds the products of a slice of the sum to sums. arrayA has the element of term t and row i of the tile at
-// t*tile + i. arrayB has the element of term t and column i there.
+// multiply adds the products of a slice of the sum to sums. In arrayA, the element of term t and row i of the tile is
+// at index t*tile + i. In arrayB, the element of term t and column i is at this index.
 func (c *contraction) multiply(sums []ir.Value, threadRow, threadCol ir.Value, arrayA, arrayB uint64) {
 	load := func(array uint64, term, i int, first ir.Value) ir.Value {
 		return c.EmitImm(ir.LoadShared, c.sumDType, array, c.add32(first, c.u32(term*c.tile+i*c.threadsPerSide)))
@@ -239,7 +239,7 @@ func (c *contraction) multiply(sums []ir.Value, threadRow, threadCol ir.Value, a
 // firstCol are the thread's first row and column. Rows and columns beyond the product are skipped.
 func (c *contraction) storeResults(sums []ir.Value, firstRow, firstCol ir.Value, batch []ir.Value) {
 	// An offset in the result (out) or the addend (add) is the sum of the offsets of the batch, the row and the column.
-	// The columns' offsets are computed once.
+	// The offsets of the columns are computed once.
 	outBatch := c.offsets(c.batch, batch, strideOut)
 	addBatch := c.offsets(c.batch, batch, strideAdd)
 	type column struct{ isValid, outOffset, addOffset ir.Value }

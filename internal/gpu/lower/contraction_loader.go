@@ -9,8 +9,8 @@ import (
 )
 
 // loader copies the elements of A or B for a slice of the sum to an array in the memory of the group. For each term it
-// copies one element per row or column of the tile. Adjacent threads copy adjacent terms if these are adjacent in
-// memory, else adjacent rows or columns.
+// copies one element per row or column of the tile. Adjacent threads copy adjacent terms if adjacent terms are also
+// adjacent in memory. Otherwise they copy adjacent rows or columns.
 type loader struct {
 	*contraction
 	isA    bool
@@ -27,11 +27,11 @@ type copied struct {
 	term     ir.Value   // the term in the slice
 	start    ir.Value   // the offset of the row or column in elements
 	isValid  ir.Value   // whether the row or column exists
-	index    []ir.Value // the index of the row or column in each loop
+	index    []ir.Value // the index in each loop that corresponds to the row or column
 }
 
-// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile. base is the
-// element offset of the product (an index of the batch).
+// newLoader returns the loader of A or B for a thread. first is the first row or column of the tile. base is the offset
+// in elements of the product, which is one of the batch.
 func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, base ir.Value) *loader {
 	const u32 = tensor.Uint32
 	created := &loader{contraction: c, array: array, param: 2, dtype: c.B.DType, stride: strideB}
@@ -39,8 +39,8 @@ func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, 
 	if isA {
 		created.isA, created.param, created.dtype, created.stride = true, 1, c.A.DType, strideA
 		loops = c.rows
-		// The first window begins c.Before elements before the operand, in the padding. Its offset is modulo 2^32. The
-		// offsets of existing elements are not negative.
+		// The first window begins in the padding, c.Before elements before the operand. If its offset is negative, it wraps
+		// modulo 2^32. The offsets of existing elements are not negative.
 		base = c.add32(base, c.u32(-c.Before))
 	}
 	isDense := func(list []loop) bool { return len(list) > 0 && created.stride(list[0]) == 1 }
@@ -49,8 +49,8 @@ func (c *contraction) newLoader(thread, first ir.Value, array uint64, isA bool, 
 	if alongTerms {
 		fastSize = c.sliceTerms
 	}
-	// The group copies tile*sliceTerms elements, groupSize at a time. Element j of a thread has the fast index
-	// thread%fastSize and the slow index thread/fastSize + j*groupSize/fastSize.
+	// The group copies tile*sliceTerms elements, groupSize at a time. Element j of a thread has two indices: the fast
+	// index thread%fastSize, and the slow index thread/fastSize + j*groupSize/fastSize.
 	fast, slow := c.op(lane.And, u32, thread, c.u32(fastSize-1)), c.quotient(thread, fastSize)
 	for j := range c.tile * c.sliceTerms / groupSize {
 		position, term := fast, c.add32(slow, c.u32(j*(groupSize/fastSize)))
@@ -86,21 +86,21 @@ func (l *loader) load(first ir.Value) (values []ir.Value) {
 	return values
 }
 
-// isInWindows returns whether valid holds and an element of A is within all windows. rowIndex and termIndex are the
-// indices of its row and its term in each loop. A window of a convolution moves over a dimension of A: the loop Result
-// runs over its positions, and the summed loop Tap runs within the window.
+// isInWindows returns the condition that `valid` is true and an element of A is within all windows. rowIndex and
+// termIndex are the indices of its row and its term in each loop. A window of a convolution moves over a dimension of
+// A. The loop Result runs over the positions of the window, and the summed loop Tap runs within the window.
 func (l *loader) isInWindows(valid ir.Value, rowIndex, termIndex []ir.Value) ir.Value {
 	for _, window := range l.Windows { // position = result*stride + tap*dilation - before
 		start := l.mul32(rowIndex[find(l.rows, window.Result)], window.Stride)
 		tap := l.mul32(termIndex[find(l.sum, window.Tap)], window.Dilation)
 		position := l.add32(l.add32(start, tap), l.u32(-window.Before))
-		// A negative position is a large number modulo 2^32, so it is invalid as well.
+		// A negative position is a large number modulo 2^32, so the comparison rejects it, too.
 		valid = l.and(valid, l.isLess(position, window.Size))
 	}
 	return valid
 }
 
-// find returns the index in the list of the loop with the given number.
+// find returns the index in `list` of the loop with the given number.
 func find(list []loop, number int) int {
 	return slices.IndexFunc(list, func(l loop) bool { return l.number == number })
 }

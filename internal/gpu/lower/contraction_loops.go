@@ -27,8 +27,8 @@ func size(loops []loop) int {
 	return product
 }
 
-// setLoops sorts the loops into rows, cols, sum and batch. It merges adjacent loops that one loop can replace, except
-// for the loops of windows. It returns the error of checkStrides.
+// setLoops sorts the loops into rows, cols, sum and batch. It merges adjacent loops if one loop can replace them and
+// they are not loops of windows. It returns the error of checkStrides.
 func (c *contraction) setLoops() error {
 	if err := c.checkStrides(); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (c *contraction) setLoops() error {
 	}
 	for i, loop := range slices.Backward(c.Loops) {
 		switch {
-		case loop.Size == 1 && !inWindow[i]: // its index is always 0
+		case loop.Size == 1 && !inWindow[i]: // omit the loop, because its index is always 0
 		case loop.Summed:
 			add(&c.sum, i)
 		case inWindow[i] || loop.B == 0 && loop.A != 0: // window positions, or a loop over A but not B
@@ -65,7 +65,7 @@ func (c *contraction) setLoops() error {
 	return nil
 }
 
-// checkStrides returns an error if a stride is negative or an operand too large.
+// checkStrides returns an error if a stride is negative or an operand is too large.
 func (c *contraction) checkStrides() error {
 	var spans [4]int // the greatest offset of an element in the result, A, B and the addend
 	for _, loop := range c.Loops {
@@ -86,7 +86,7 @@ func continues(slower, faster loop) bool {
 		slower.B == faster.Size*faster.B && slower.Add == faster.Size*faster.Add
 }
 
-// offsets returns the sum of the indices of loops times the strides of an operand, in elements. Unlike offset, it
+// offsets returns the offset in an operand, in elements: the sum over the loops of index * stride. Unlike offset, it
 // returns a constant if the sum is always 0.
 func (c *contraction) offsets(loops []loop, index []ir.Value, stride func(loop) int) ir.Value {
 	var shape, strides []int
@@ -104,7 +104,7 @@ func strideB(l loop) int   { return l.B }
 func strideOut(l loop) int { return l.Out }
 func strideAdd(l loop) int { return l.Add }
 
-// splitLoops returns the index in each loop of a linear index over the loops.
+// splitLoops splits a linear index over the loops into an index for each loop.
 func (c *contraction) splitLoops(index ir.Value, loops []loop) []ir.Value {
 	var shape []int
 	for _, loop := range loops {

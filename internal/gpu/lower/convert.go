@@ -9,10 +9,10 @@ import (
 )
 
 // This file adds the conversions between dtypes to a kernel. A value has a register dtype: a number of 8 or 16 bits is
-// in an int32 or uint32. s.Const adds a constant of a register dtype, and s.constant a number of any dtype, both given
-// by their bits. s.float adds a constant given as a number.
+// in an int32 or uint32. s.Const adds a constant of a register dtype, and s.constant adds a constant of any dtype. Both
+// take the bits of the constant. s.float adds a constant that is given as a number.
 
-// convert adds a conversion by the rules of tensor.Converter.
+// convert adds a conversion with the rules of tensor.Converter.
 func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	switch {
@@ -48,7 +48,7 @@ func (s *scalarBuilder) convert(to, from tensor.DType, value ir.Value) ir.Value 
 // convertInteger converts an integer modulo 2^bits, where bits is the number of bits of the result.
 func (s *scalarBuilder) convertInteger(to tensor.DType, value ir.Value) ir.Value {
 	target, from := registerDType(to), s.Type(value)
-	if target.Size() != from.Size() { // kernels cannot change the size and the signedness in one conversion
+	if target.Size() != from.Size() { // kernels cannot change both the size and the signedness in one conversion
 		// middle has the size of the target and the signedness of from.
 		middle := map[bool]tensor.DType{true: tensor.Int32, false: tensor.Uint32}[from.IsSigned()]
 		if target.Size() == 8 {
@@ -67,7 +67,7 @@ func (s *scalarBuilder) truncate(to, from tensor.DType, value ir.Value) ir.Value
 		return s.convertInteger(to, s.toInt(tensor.Int32, from, value))
 	case tensor.Uint64:
 		const u64, limit = tensor.Uint64, 1 << 63
-		// A value from 2^63 to 2^64 does not fit int64: convert value - 2^63, and set bit 63 of the result.
+		// A value from 2^63 to 2^64 does not fit int64. Convert value - 2^63, and set bit 63 of the result.
 		low := s.float(from, limit)
 		isHigh := s.op(lane.And, tensor.Bool, s.op(lane.Le, tensor.Bool, low, value),
 			s.op(lane.Lt, tensor.Bool, value, s.float(from, 2*limit)))
@@ -78,8 +78,8 @@ func (s *scalarBuilder) truncate(to, from tensor.DType, value ir.Value) ir.Value
 	return s.convertInteger(to, s.toInt(tensor.Int64, from, value)) // uint8, uint32 and int64
 }
 
-// toInt converts a float to int32 or int64. NaN and numbers out of range give the least integer, because the results of
-// devices differ for them.
+// toInt converts a float to int32 or int64. NaN and numbers out of range give the least integer, because devices have
+// different results for them.
 func (s *scalarBuilder) toInt(to, from tensor.DType, value ir.Value) ir.Value {
 	limit := math.Ldexp(1, 8*to.Size()-1)
 	inRange := s.op(lane.And, tensor.Bool, s.op(lane.Lt, tensor.Bool, s.float(from, -limit), value),
@@ -88,8 +88,8 @@ func (s *scalarBuilder) toInt(to, from tensor.DType, value ir.Value) ir.Value {
 	return s.selectValue(to, inRange, converted, s.Const(to, 1<<(8*to.Size()-1)))
 }
 
-// fromHalf converts the bits of a float16 to a float32. It computes the result for normal numbers, for infinities and
-// NaN, and for subnormal numbers (multiples of 2^-24), and selects one.
+// fromHalf converts the bits of a float16 to a float32. It computes one result for normal numbers, one for infinities
+// and NaN, and one for subnormal numbers (multiples of 2^-24). Then it selects the right result.
 func (s *scalarBuilder) fromHalf(half ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
@@ -105,13 +105,13 @@ func (s *scalarBuilder) fromHalf(half ir.Value) ir.Value {
 	return s.bits(f32, s.op(lane.Or, u32, result, sign))
 }
 
-// toHalf rounds a float32 to the bits of a float16. It computes the result for each range of x, and selects one. If x
-// is below 2^-14, the result is subnormal. The sum of x and 0.5 is then rounded to a multiple of 2^-24, the least
+// toHalf rounds a float32 to the bits of a float16. It computes a result for each range of x, and selects one. If x is
+// less than 2^-14, the result is subnormal. In this case, adding 0.5 rounds x to a multiple of 2^-24, the least
 // subnormal number of float16.
 func (s *scalarBuilder) toHalf(x ir.Value) ir.Value {
 	const f32, u32 = tensor.Float32, tensor.Uint32
 	word := func(x uint64) ir.Value { return s.Const(u32, x) }
-	// Adding 0xfff and oddBit before 13 bits are dropped rounds half to even. The subtraction changes the bias of the
+	// Adding 0xfff and oddBit, and then dropping 13 bits, rounds half to even. The subtraction changes the bias of the
 	// exponent from 127 to 15, modulo 2^32.
 	const rebias = 0xfff - (127-15)<<23 + 1<<32
 	bits := s.bits(u32, x)

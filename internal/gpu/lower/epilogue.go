@@ -12,19 +12,19 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// maxEpilogue bounds the instructions of the epilogues of a thread. A thread applies the epilogue once for each result
-// that it computes.
+// maxEpilogue is the maximum number of instructions of all epilogues of a thread. A thread applies the epilogue once
+// for each result that it computes.
 const maxEpilogue = 2048
 
 // epilogue is the expression that the kernel of a contraction applies to its results. The kernel has the parameters of
-// the contraction (the result, A, B and the addend, if any), then the parameters of the epilogue. For example, let a
-// contraction have 3 parameters, and its epilogue an output that overwrites the result and one operand, a bias. dtypes
-// then has the dtypes of output and bias, params is [0 3], and buffers is [5].
+// the contraction (the result, A, B and, if there is one, the addend), followed by the parameters of the epilogue. For
+// example, let a contraction have 3 parameters. Let its epilogue have an output that overwrites the result, and one
+// operand, a bias. Then dtypes has the dtypes of the output and the bias, params is [0 3], and buffers is [5].
 type epilogue struct {
 	code    *expr.Code
-	dtypes  []tensor.DType // outputs, then operands without the result of the contraction
+	dtypes  []tensor.DType // of the outputs, then of the operands; without the result of the contraction
 	params  []int          // by index in dtypes: the parameter of the kernel
-	buffers []int          // by parameter of the epilogue: the number of its buffer (see newEpilogue)
+	buffers []int          // by parameter of the epilogue: the number of the parameter's buffer (see newEpilogue)
 	shape   []int          // axes of the result, the fastest first
 	strides [][]int        // by index in dtypes and axis, in bytes
 }
@@ -58,7 +58,7 @@ func newEpilogue(source *graph.Contraction, params int, target Target) (*epilogu
 		}
 		lowered.dtypes, metas = append(lowered.dtypes, meta.DType), append(metas, meta)
 	}
-	if !result.IsNonOverlappingAndDense() { // the offset of an element does not give its index
+	if !result.IsNonOverlappingAndDense() { // the index of an element must follow from its offset
 		return nil, fmt.Errorf("gpu: an epilogue of a result with gaps is %w", ErrUnsupported)
 	}
 	lowered.setAxes(result, metas)
@@ -78,13 +78,13 @@ func (e *epilogue) setAxes(result tensor.Meta, metas []tensor.Meta) {
 	for _, dim := range dims {
 		added := axis{size: result.Shape[dim]}
 		for _, meta := range metas {
-			stride := 0 // broadcast, if an operand of lower rank lacks the dimension or has size 1 there
+			stride := 0 // broadcast, if the operand lacks the dimension or has size 1 in it
 			if ownDim := dim - (result.Rank() - meta.Rank()); ownDim >= 0 && meta.Shape[ownDim] > 1 {
 				stride = meta.Strides[ownDim] * meta.DType.Size()
 			}
 			added.strides = append(added.strides, stride)
 		}
-		axes = merge(axes, added) // enlarges the last axis if its strides also reach the elements of the added one
+		axes = merge(axes, added) // enlarges the last axis if its strides also reach the elements of the added axis
 	}
 	e.shape = make([]int, len(axes))
 	for k := range axes {
@@ -95,8 +95,8 @@ func (e *epilogue) setAxes(result tensor.Meta, metas []tensor.Meta) {
 	}
 }
 
-// storeOutputs adds the code that computes and stores the outputs for an element of the result with a value. offset is
-// the offset of the element in the result, in elements.
+// storeOutputs adds the code that computes and stores the outputs for an element of the result. `value` is the value of
+// the element, and `offset` is its offset in the result, in elements.
 func (e *epilogue) storeOutputs(s *scalarBuilder, value, offset ir.Value) {
 	index := s.indexInShape(offset, e.shape) // along each axis
 	address := func(i int) ir.Value {

@@ -13,10 +13,10 @@ import (
 
 // Gather returns the program of a gather. Its buffers are the operands of the gather: the output, the table from which
 // elements are copied, and tensors of indices. For example, an embedding copies output[i, j] = table[index[i], j].
-// align has, by operand, a number of bytes that divides the address of the first element.
+// align has an alignment in bytes for each operand: a number that divides the address of the first element.
 //
 // A thread copies one element, or a vector of adjacent elements with the same indices (setVector). If an index is out
-// of bounds, it writes 1 to the fault word instead.
+// of bounds, the thread writes 1 to the fault word instead.
 func Gather(source *graph.Gather, align []int, target Target) (*Program, error) {
 	params := len(source.Operands) + 1
 	if params > target.MaxParams {
@@ -71,7 +71,7 @@ func (g *gather) setLoops() error {
 	for dim := len(g.Shape) - 1; dim >= 0; dim-- {
 		g.shape = append(g.shape, g.Shape[dim])
 	}
-	maxNumber := tensor.Numel(g.Shape) // of all offsets and indices
+	maxNumber := tensor.Numel(g.Shape) // the maximum of all offsets and indices
 	for i, operand := range g.Operands {
 		var strides []int
 		bytes := 0
@@ -89,7 +89,7 @@ func (g *gather) setLoops() error {
 		return fmt.Errorf("gpu: a gather of more than %d elements, or with an operand that spans more bytes, is %w",
 			math.MaxInt32, ErrUnsupported)
 	}
-	if len(g.shape) == 0 { // a loop of one iteration, so that there is a fastest dimension
+	if len(g.shape) == 0 { // add a loop of one iteration, so that there is a fastest dimension
 		g.shape = []int{1}
 		for i := range g.strides {
 			g.strides[i] = []int{0}
@@ -99,12 +99,12 @@ func (g *gather) setLoops() error {
 }
 
 // setVector chooses the number of elements of a thread. A thread copies up to 16 bytes if output and table are
-// contiguous and all its elements have the same indices. Otherwise it copies one element.
+// contiguous and all elements of the thread have the same indices. Otherwise it copies one element.
 func (g *gather) setVector() {
 	for i, strides := range g.strides {
 		wanted := g.Size // output and table are contiguous
 		if i >= firstIndices {
-			wanted = 0 // the elements have the same indices
+			wanted = 0 // all elements have the same indices
 		}
 		if strides[0] != wanted {
 			return
@@ -138,14 +138,14 @@ func (g *gather) copyVector(thread ir.Value, align []int) {
 func (g *gather) access(i int, align []int) access {
 	dtype := map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64,
 		16: tensor.Complex128}[g.Size]
-	base := align[i] | g.Operands[i].Offset // its lowest set bit divides the first address, and the steps of lookups
+	base := align[i] | g.Operands[i].Offset // its lowest set bit divides the first address and the steps of lookups
 	if i == table {
 		for _, lookup := range g.Lookups {
 			base |= lookup.Step
 		}
 	}
 	return access{dtype: dtype, stride: g.strides[i][0], vector: g.vector,
-		align: alignOf(dtype, base, g.shape, g.strides[i], g.vector)} // it divides the addresses of all accesses
+		align: alignOf(dtype, base, g.shape, g.strides[i], g.vector)} // the alignment divides the addresses of all accesses
 }
 
 // address returns the address of operand i's element at an index of the loops.
@@ -153,10 +153,10 @@ func (g *gather) address(i int, index []ir.Value) ir.Value {
 	return g.addOffset(g.EmitImm(ir.Param, tensor.Uint64, uint64(i)), g.offset(index, g.shape, g.strides[i]))
 }
 
-// lookUp reads the elements of the index tensors at an index of the loops. It returns the offset in the table that they
-// select, in bytes, and whether all are in bounds. A negative element counts from the end of its dimension. A lookup
-// (graph.GatherIndex) has the Operand with the indices and an Offset in it, the Size of the indexed dimension, and the
-// Step of the table for each index. Offset and Step are in bytes.
+// lookUp reads the elements of the index tensors at loopIndex. It returns the offset in bytes in the table that these
+// elements select, and whether all elements are in bounds. A negative element counts from the end of the indexed
+// dimension. A lookup (graph.GatherIndex) has the Operand with the indices, an Offset in this operand, the Size of the
+// indexed dimension, and the Step between consecutive indices in the table. Offset and Step are in bytes.
 func (g *gather) lookUp(loopIndex []ir.Value) (offset, isValid ir.Value) {
 	const i64, u64 = tensor.Int64, tensor.Uint64
 	offset, isValid = g.Const(u64, 0), g.Const(tensor.Bool, 1)
@@ -170,7 +170,7 @@ func (g *gather) lookUp(loopIndex []ir.Value) (offset, isValid ir.Value) {
 		size := g.Const(i64, uint64(lookup.Size))
 		isNegative := g.op(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
 		index = g.selectValue(i64, isNegative, g.op(lane.Add, i64, index, size), index)
-		position := g.bits(u64, index) // an index that is still negative is out of bounds as an unsigned number
+		position := g.bits(u64, index) // if the index is still negative, it is out of bounds as an unsigned number
 		isValid = g.op(lane.And, tensor.Bool, isValid, g.op(lane.Lt, tensor.Bool, position, g.bits(u64, size)))
 		offset = g.op(lane.Add, u64, offset, g.op(lane.Mul, u64, position, g.Const(u64, uint64(lookup.Step))))
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // This file adds the computation of indices and addresses to a kernel. Indices are uint32 and addresses uint64. For
-// example, with shape [4, 3] and strides [8, 32] (the fastest dimension first), the thread with the linear index 6 has
-// the index [2, 1] (indexInShape), and the offset 2*8 + 1*32 = 48 bytes (offset).
+// example, let the shape be [4, 3] and the strides [8, 32], with the fastest dimension first. Then the thread with the
+// linear index 6 has the index [2, 1] (indexInShape), and the offset 2*8 + 1*32 = 48 bytes (offset).
 
 // threadIndex returns the index of the thread among all threads of the launch.
 func (s *scalarBuilder) threadIndex() ir.Value {
@@ -18,7 +18,7 @@ func (s *scalarBuilder) threadIndex() ir.Value {
 	return s.add32(s.mul32(s.Emit(ir.Group, u32), groupSize), s.Emit(ir.Thread, u32))
 }
 
-// indexInShape returns the index in each dimension of a linear index below 2^31. The first dimension of shape is the
+// indexInShape splits a linear index below 2^31 into an index for each dimension. The first dimension of shape is the
 // fastest.
 func (s *scalarBuilder) indexInShape(index ir.Value, shape []int) (list []ir.Value) {
 	for dim, size := range shape {
@@ -43,7 +43,7 @@ func (s *scalarBuilder) quotient(x ir.Value, n int) ir.Value {
 		return s.op(lane.Shr, u32, x, s.u32(log))
 	}
 	multiplier := uint64(1)<<(31+log)/uint64(n) + 1
-	// MulHigh has already shifted by 32 of the 31+log bits.
+	// The shift is by 31+log bits. MulHigh has already shifted by 32 bits.
 	return s.op(lane.Shr, u32, s.Emit(ir.MulHigh, u32, x, s.Const(u32, multiplier)), s.u32(log-1))
 }
 
@@ -64,7 +64,8 @@ func (s *scalarBuilder) offset(index []ir.Value, shape, strides []int) ir.Value 
 	return sum
 }
 
-// addOffset returns an address plus an offset in bytes that [scalarBuilder.offset] returned: ir.None is 0.
+// addOffset returns an address plus an offset in bytes. The offset is a result of [scalarBuilder.offset]: ir.None means
+// 0.
 func (s *scalarBuilder) addOffset(address, offset ir.Value) ir.Value {
 	if offset == ir.None {
 		return address
@@ -98,7 +99,7 @@ func (s *scalarBuilder) isLess(a ir.Value, limit int) ir.Value {
 	return s.op(lane.Lt, tensor.Bool, a, s.u32(limit))
 }
 
-// and returns the conjunction of bools.
+// and returns the logical and of bools.
 func (s *scalarBuilder) and(list ...ir.Value) ir.Value {
 	conjunction := list[0]
 	for _, condition := range list[1:] {

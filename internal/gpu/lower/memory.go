@@ -31,9 +31,9 @@ func oneElement(dtype tensor.DType) access {
 	return access{dtype: dtype, vector: 1, align: dtype.ToReal().Size()}
 }
 
-// runs divides an access into count equal runs: one run if the elements are contiguous or there is only one element,
-// else a run for each element. It returns the first run, and the distance in bytes between the starts of consecutive
-// runs.
+// runs divides an access into `count` equal runs. There is one run if the elements are contiguous or if there is only
+// one element. Otherwise there is a run for each element. It returns the first run, and the distance in bytes between
+// the starts of consecutive runs.
 func (a access) runs() (first run, count, stride int) {
 	first = run{dtype: a.dtype.ToReal(), count: 1, align: a.align}
 	if a.dtype.IsComplex() {
@@ -81,21 +81,22 @@ func (s *scalarBuilder) addBytes(address ir.Value, bytes int) ir.Value {
 }
 
 // words divides a run into instructions (ir.Load or ir.Store). It returns the dtype of a word, the number of words of
-// an instruction, and the number of instructions. An instruction accesses at most 16 bytes and not more than the
+// an instruction, and the number of instructions. An instruction accesses at most 16 bytes, and not more bytes than the
 // alignment. For example, eight float16 numbers that are aligned to 16 bytes take one instruction with four words of 32
-// bits. If they are aligned to 2 bytes, they take eight instructions with a word of 16 bits.
+// bits. If the numbers are aligned to 2 bytes, they take eight instructions with a word of 16 bits.
 func (r run) words() (wordType tensor.DType, perInstruction, instructions int) {
-	// A number of 4 or 8 bytes is a word. Shorter numbers are joined to a word of up to 4 bytes, as far as the alignment
-	// permits.
+	// A number of 4 or 8 bytes is a word. Shorter numbers are joined to words of at most 4 bytes. The alignment limits the
+	// size of these words.
 	total := r.count * r.dtype.Size()
 	word := max(r.dtype.Size(), min(4, r.align, total))
-	bytes := max(word, min(16, r.align, total)) // of an instruction
+	bytes := max(word, min(16, r.align, total)) // accessed by an instruction
 	wordType = map[int]tensor.DType{1: tensor.Uint8, 2: tensor.Uint16, 4: tensor.Uint32, 8: tensor.Uint64}[word]
 	return wordType, bytes / word, total / bytes
 }
 
 // loadRun loads a run and returns its numbers. If a word has several short numbers, they are extracted by shifts.
-// fromRawBits converts the lower bits of a word to a number, and rawBits (in storeRun) a number to bits, zero-extended.
+// fromRawBits converts the lower bits of a word to a number. In storeRun, rawBits converts a number to zero-extended
+// bits.
 func (s *scalarBuilder) loadRun(memory run, address ir.Value) []ir.Value {
 	wordType, perInstruction, instructions := memory.words()
 	size := memory.dtype.Size()
@@ -137,7 +138,7 @@ func (s *scalarBuilder) storeRun(memory run, address ir.Value, values []ir.Value
 }
 
 // sharedType returns the dtype of an array in shared memory whose elements represent elements of a real dtype. A bool
-// is stored as a uint32. Another element is stored as the value that represents it (registerDType).
+// is stored as a uint32. Any other element is stored as the value that represents it in registers (registerDType).
 func sharedType(dtype tensor.DType) tensor.DType {
 	if dtype == tensor.Bool {
 		return tensor.Uint32
@@ -153,7 +154,7 @@ func (s *scalarBuilder) toShared(dtype tensor.DType, element ir.Value) ir.Value 
 	return element
 }
 
-// fromShared returns the element that toShared converted to a value.
+// fromShared is the inverse of toShared.
 func (s *scalarBuilder) fromShared(dtype tensor.DType, value ir.Value) ir.Value {
 	if dtype == tensor.Bool {
 		return s.fromRawBits(dtype, value)

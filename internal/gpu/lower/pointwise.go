@@ -14,10 +14,10 @@ import (
 // groupSize is the number of threads of a group.
 const groupSize = 256
 
-// Pointwise returns the program that computes an expression over an iteration. Its buffers are the operands of the
-// iteration, outputs first. The expression gives their dtypes. align has, by operand, a number of bytes that divides
-// the address of the operand. An output may overlap an input only if both have the same address and strides, and
-// elements of the same size.
+// Pointwise returns the program that computes an expression over an iteration. The buffers of the program are the
+// operands of the iteration, outputs first. The expression determines their dtypes. align has an alignment in bytes for
+// each operand: a number that divides the address of the operand. An output may overlap an input only if both have the
+// same address and strides, and elements of the same size.
 //
 // Each thread computes a vector of elements of the fastest dimension. For example, a sum of contiguous float32 tensors
 // of shape [100, 64] has vectors of 4 elements (16 bytes), and thus 1600 threads: 7 groups of 256 threads. The threads
@@ -56,13 +56,13 @@ func expandFunctions(source *expr.Code, target Target) (*expr.Code, error) {
 	return code, nil
 }
 
-// minSplitTail is the minimum number of elements of a one-dimensional iteration for a separate launch of its last
-// elements. This launch is made if the last elements do not fill a vector.
+// minSplitTail is the minimum number of elements of a one-dimensional iteration whose last elements get a separate
+// launch. There is a separate launch only if the last elements do not fill a vector.
 const minSplitTail = 1 << 14
 
-// pointwiseLaunches returns the launches for an iteration with 32-bit offsets. Usually there is one. There are two
-// launches if only the number of elements makes the vector of a thread short: it is not a multiple of the longest
-// vector.
+// pointwiseLaunches returns the launches for an iteration with 32-bit offsets. Usually there is one launch. There are
+// two launches if a thread could compute a longer vector, but the number of elements is not a multiple of this vector's
+// length.
 func pointwiseLaunches(code *expr.Code, iteration *iter.Iterator, align []int, target Target) ([]Launch, error) {
 	kernel := newPointwise(code, iteration, align, target)
 	elements := iteration.Numel()
@@ -97,15 +97,15 @@ type pointwise struct {
 	shape         []int          // fastest dimension first
 	strides       [][]int        // by operand (outputs first) and dimension, in bytes
 	dtypes        []tensor.DType // by operand
-	alignmentBits []int          // by operand: its lowest set bit divides the address of the first element
-	align         []int          // by operand: a power of 2 that divides the addresses which a thread accesses
+	alignmentBits []int          // by operand: the lowest set bit divides the address of the first element
+	align         []int          // by operand: a power of 2 that divides the addresses that a thread accesses
 	offsets       []int          // by operand: bytes from the address of the operand to the first element
 	vector        int            // consecutive elements that a thread computes
 	loaded        [][]ir.Value   // by operand: the numbers that the thread has loaded (see memory.go)
 }
 
-// newPointwise returns a generator. It chooses the number of elements of a thread, which divides the fastest dimension,
-// and the alignment of accesses.
+// newPointwise returns a generator. It chooses the alignment of accesses and the number of elements of a thread. The
+// size of the fastest dimension is a multiple of this number.
 func newPointwise(code *expr.Code, iteration *iter.Iterator, align []int, target Target) *pointwise {
 	created := &pointwise{code: code, shape: iteration.WalkShape()}
 	for _, output := range code.Out {
@@ -143,7 +143,7 @@ func (p *pointwise) setVector(vector int) {
 	}
 }
 
-// numbersPerElement returns the number of real numbers in an element of operand i: 2 for a complex one.
+// numbersPerElement returns the number of real numbers in an element of operand i: 2 for a complex element, else 1.
 func (p *pointwise) numbersPerElement(i int) int {
 	if p.dtypes[i].IsComplex() {
 		return 2
@@ -153,8 +153,8 @@ func (p *pointwise) numbersPerElement(i int) int {
 
 // alignOf returns a power of 2 that divides all addresses at which threads access an operand. If the fastest dimension
 // (shape[0], strides[0]) is contiguous, a thread accesses a vector of consecutive elements; otherwise it accesses
-// single elements. base is a number whose lowest set bit divides the first address. The result is at most 16 bytes, the
-// size of the largest access.
+// single elements. The lowest set bit of base divides the first address. The result is at most 16 bytes, the size of
+// the largest access.
 func alignOf(dtype tensor.DType, base int, shape, strides []int, vector int) int {
 	bits := base | 16 // its lowest set bit divides all addresses
 	for dim, stride := range strides {
@@ -176,11 +176,11 @@ func (p *pointwise) access(i int) access {
 // isContiguous reports whether an operand is contiguous along the fastest dimension.
 func (p *pointwise) isContiguous(i int) bool { return p.strides[i][0] == p.dtypes[i].Size() }
 
-// maxInstructions bounds the instructions of a thread that computes several elements.
+// maxInstructions is the maximum number of instructions of a thread that computes several elements.
 const maxInstructions = 512
 
-// maxVector returns the maximum number of elements of a thread, a power of 2. They take at most 16 bytes in each
-// contiguous operand, and at most maxInstructions instructions. If no operand is contiguous, the number is 1.
+// maxVector returns the maximum number of elements of a thread, a power of 2. These elements have at most 16 bytes in
+// each contiguous operand, and take at most maxInstructions instructions. If no operand is contiguous, the number is 1.
 func (p *pointwise) maxVector() int {
 	largest := 0
 	for i, dtype := range p.dtypes {
@@ -222,8 +222,8 @@ func (p *pointwise) checkedLaunch(groups int) ([]Launch, error) {
 	return []Launch{launch}, nil
 }
 
-// addElements adds the code that computes the vector of elements of a thread. index is the index of the first one.
-// staged has, by operand, numbers that are in registers already, so that the thread need not load them.
+// addElements adds the code that computes the vector of elements of a thread. index is the index of the first element.
+// staged has, by operand, numbers that are already in registers, so that the thread need not load them.
 func (p *pointwise) addElements(index []ir.Value, staged map[int][]ir.Value) {
 	outs := len(p.code.Out)
 	p.loaded = make([][]ir.Value, len(p.dtypes))
@@ -258,7 +258,7 @@ func (p *pointwise) addElement(position int) []ir.Value {
 	})
 }
 
-// indices returns the index in each dimension of the first element of the thread with the given index.
+// indices returns the index in each dimension of the first element of a thread. `index` is the index of the thread.
 func (p *pointwise) indices(index ir.Value) []ir.Value {
 	shape := slices.Clone(p.shape)
 	shape[0] /= p.vector

@@ -11,16 +11,16 @@ import (
 )
 
 // rowKernel generates the kernel of one launch. A launch computes units. A unit is a row or, in the first launch of a
-// pass over cut rows, a piece of a row. Several threads of a group compute a unit: the lanes of the unit. For each fold
-// of the pass, they combine the elements of the unit into one number.
+// pass over cut rows, a piece of a row. Several threads of a group, the lanes of the unit, compute a unit together. For
+// each fold of the pass, they combine the elements of the unit into one number.
 //
 // For example, the sum of rows of 1024 float32 elements has vectors of 4 elements and 256 lanes for each row. Lane 3
 // adds elements 12 to 15 (addPass). The lanes then combine their sums in group memory (combineLanes), and the first
 // lane stores the sum of the row (addPerRow).
 //
 // A pass (expr.RowPass) has Code for each element, Folds of values of Code, and PerRow, which runs once per row. Inputs
-// and outputs have places (expr.Place): an operand or an output of the program, a stored row (AtRow), a number of the
-// row (AtNumber), or Nowhere for a value that is only folded.
+// and outputs have places (expr.Place). A place is an operand or an output of the program, a stored row (AtRow), a
+// number of the row (AtNumber), or Nowhere for a value that is only folded.
 type rowKernel struct {
 	scalarBuilder // builds the kernel: see scalar.go
 	*rows         // the layouts and the division into pieces, for all launches of the program
@@ -28,10 +28,10 @@ type rowKernel struct {
 	units       int  // number of rows or pieces
 	lanes       int  // number of lanes of a unit
 	laneStride  int  // difference between the thread indices of two adjacent lanes
-	joinsPieces bool // whether the kernel combines the results of pieces; its units are rows
+	joinsPieces bool // whether the kernel combines the results of pieces; in this case the units are rows
 
-	// The following fields are values in the generated code. Methods such as Emit, op and add32 add an instruction to
-	// this code and return its result.
+	// The following fields are values in the generated code. Methods such as Emit, op and add32 add an instruction to this
+	// code, and return the result of the instruction.
 
 	thread   ir.Value           // index of the thread in the group
 	lane     ir.Value           // index of the thread among the lanes of its unit
@@ -45,7 +45,7 @@ type rowKernel struct {
 
 // addLaunch adds a launch for a number of units to the program. body adds the code of a thread to the kernel. The
 // parameters of the kernel are the outputs, the operands, and the scratch memory. The last operand may be the positions
-// (indices in the row) of the elements. It has no memory, and is no parameter.
+// (indices in the row) of the elements. Positions have no memory, and are not a parameter.
 func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKernel)) error {
 	params := len(r.metas)
 	if r.hasPositions {
@@ -79,7 +79,7 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 		launch.Args = append(launch.Args, Arg{Buffer: i})
 	}
 	launch.Args = append(launch.Args, Arg{Buffer: Scratch})
-	if program.Scratch == 0 { // no kernel uses the scratch memory, which does not exist: pass any address
+	if program.Scratch == 0 { // there is no scratch memory, and no kernel accesses it: pass any address
 		launch.Args[params].Buffer = 0
 	}
 	program.Launches = append(program.Launches, launch)
@@ -87,8 +87,8 @@ func (r *rows) addLaunch(program *Program, units int, body func(kernel *rowKerne
 }
 
 // setUnits sets joinsPieces and lanes. It adds the code that computes the row, the piece and the lane of a thread, and
-// the addresses of the row. Threads whose unit does not exist compute the last unit but store nothing, because all
-// threads must reach the barriers.
+// the addresses of the row. All threads must reach the barriers. Therefore threads whose unit does not exist compute
+// the last unit, but store nothing.
 func (k *rowKernel) setUnits() {
 	const u32 = tensor.Uint32
 	rows, units := k.rows, k.units
@@ -101,9 +101,9 @@ func (k *rowKernel) setUnits() {
 
 	unitsPerGroup := groupSize / k.lanes
 	k.thread = k.Emit(ir.Thread, u32)
-	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*unitsPerGroup + unit.
-	// lanes and unitsPerGroup are powers of two. With 4 lanes, thread 5 is lane 1 of unit 1 or, in the other case, lane
-	// 0 of unit 5.
+	// thread = unit*lanes + lane or, if adjacent threads compute adjacent rows, thread = lane*unitsPerGroup + unit. lanes
+	// and unitsPerGroup are powers of two. With 4 lanes, thread 5 is lane 1 of unit 1. If adjacent threads compute
+	// adjacent rows, it is lane 0 of unit 5.
 	unitInGroup := k.quotient(k.thread, k.lanes)
 	k.lane, k.laneStride = k.op(lane.And, u32, k.thread, k.u32(k.lanes-1)), 1
 	if rows.threadsSpanRows && rows.pieces == 1 {
@@ -145,7 +145,7 @@ func (k *rowKernel) addPass(i int) {
 		dtype := pass.Code.Insts[fold.Value].DType
 		accumulators = append(accumulators, k.newAccumulator(fold.Op, dtype, k.neutral(fold.Op, dtype)))
 	}
-	// A thread computes the vectors of elements that begin at first, first+step, ..., below limit.
+	// A thread computes the vectors of elements that begin at first, first+step and so on, up to limit (exclusive).
 	first, limit := k.elementRange()
 	step := k.lanes * k.vector
 	loop := func() {
@@ -158,8 +158,8 @@ func (k *rowKernel) addPass(i int) {
 			return k.op(lane.Le, tensor.Bool, limit, next) // the condition that ends the loop
 		})
 	}
-	// The generated loop has at least one iteration. Each lane of a row needs at least one, because lanes*vector is at
-	// most rowLen. The last piece may be shorter, so some of its lanes need none.
+	// The generated loop has at least one iteration. Each lane of a row needs at least one iteration, because lanes*vector
+	// is at most rowLen. The last piece may be shorter, so that some of its lanes need no iteration.
 	switch {
 	case k.piece != ir.None:
 		k.If(k.less(first, limit), loop)
@@ -171,7 +171,7 @@ func (k *rowKernel) addPass(i int) {
 	k.combineFolds(&pass, accumulators)
 }
 
-// elementRange returns the first element of the thread, and the end of the elements of its unit.
+// elementRange returns the first element of the thread, and the (exclusive) end of the elements of the thread's unit.
 func (k *rowKernel) elementRange() (first, limit ir.Value) {
 	first = k.mul32(k.lane, k.vector)
 	limit = k.u32(k.rowLen)
@@ -184,7 +184,7 @@ func (k *rowKernel) elementRange() (first, limit ir.Value) {
 	return first, limit
 }
 
-// isFirst reports whether the thread is the first of an existing unit.
+// isFirst returns the condition that the thread is the first lane of an existing unit.
 func (k *rowKernel) isFirst() ir.Value { return k.and(k.isValid, k.equal(k.lane, k.u32(0))) }
 
 // addPerRow adds the code of pass i that runs once per row, after the loop over elements.
@@ -223,7 +223,7 @@ func (k *rowKernel) addPerRow(i int) {
 }
 
 // loadElements loads the vector of elements that begins at an element of the row, and returns the numbers of each input
-// of a pass. index is the index of that element along each reduced axis.
+// of a pass. index is the index of this element along each reduced axis.
 func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.Value) [][]ir.Value {
 	loaded := make([][]ir.Value, len(in))
 	for operand, place := range in {
@@ -232,7 +232,7 @@ func (k *rowKernel) loadElements(in []expr.Place, element ir.Value, index []ir.V
 			loaded[operand] = k.load(k.storedRow(place.N, element, index))
 		case place.Kind == expr.AtNumber:
 			loaded[operand] = []ir.Value{k.numbers[place.N]}
-		case k.program.Uniform[place.N]: // in this case and the following ones, the place is an operand
+		case k.program.Uniform[place.N]: // in this case and the following cases, the place is an operand
 			loaded[operand] = k.uniform(place.N)
 		case k.isPositions(place.N):
 			for offset := range k.vector {
@@ -259,7 +259,7 @@ func (k *rowKernel) addElements(pass *expr.RowPass, element ir.Value, accumulato
 			if pass.Code.In[operand].IsComplex() {
 				parts = 2
 			}
-			// The remainder is for operands with one element for each row.
+			// The remainder (%) is for operands with one element for each row.
 			return loaded[operand][(offset*parts+part)%len(loaded[operand])]
 		})
 		for output, place := range pass.Out {

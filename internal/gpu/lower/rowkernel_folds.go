@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file adds the code of folds to a row kernel. A unit is a row or a piece of a row. Its lanes are the threads that
-// compute it together. A thread folds its elements into accumulators. The lanes then combine their accumulators into
-// one number, and another launch combines the numbers of the pieces.
+// This file adds the code of folds to a row kernel. A unit is a row or a piece of a row. The lanes of a unit are the
+// threads that compute it together. A thread folds its elements into accumulators. The lanes then combine their
+// accumulators into one number, and another launch combines the numbers of the pieces.
 
 // accumulator is a variable of a thread, with a partial result of a fold.
 type accumulator struct {
@@ -43,12 +43,12 @@ func (k *rowKernel) write(acc accumulator, value ir.Value) {
 
 // fold combines two partial results by the operation of an accumulator.
 func (k *rowKernel) fold(acc accumulator, a, b ir.Value) ir.Value {
-	// addInst reads only the operation and the dtype of the Inst; a and b are its operands.
+	// addInst reads only the operation and the dtype of the Inst. a and b are the operands.
 	return k.addInst(expr.Inst{Op: acc.op, DType: acc.dtype, A: 0, B: 0, C: expr.None}, acc.dtype, []ir.Value{a, b})
 }
 
 // combineFolds combines the accumulators of the lanes of a unit. If the unit is a row, the results become numbers of
-// the row (k.numbers). If it is a piece, they are stored in scratch memory.
+// the row (k.numbers). If the unit is a piece, the results are stored in scratch memory.
 func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []accumulator) {
 	var results []ir.Value
 	for _, acc := range accumulators {
@@ -68,14 +68,15 @@ func (k *rowKernel) combineFolds(pass *expr.RowPass, accumulators []accumulator)
 	})
 }
 
-// combineLanes combines an accumulator of the lanes of a unit by a balanced tree, in group memory. In each step, half
-// is halved, and lane l below half combines its value with the value of lane l+half. All lanes get the result.
+// combineLanes combines the values that the lanes of a unit have in an accumulator, by a balanced tree in group memory.
+// Each step halves `half`. Then each lane l < half combines its value with the value of lane l+half. All lanes get the
+// result.
 func (k *rowKernel) combineLanes(acc accumulator) ir.Value {
 	value := k.read(acc)
 	if k.lanes == 1 {
 		return value
 	}
-	dtype, stored := acc.dtype, sharedType(acc.dtype) // stored: the dtype in group memory, a uint32 for a bool
+	dtype, stored := acc.dtype, sharedType(acc.dtype) // stored is the dtype in group memory: uint32 for bool
 	array := k.Array(stored, groupSize)
 	k.EmitImm(ir.StoreShared, tensor.Invalid, array, k.thread, k.toShared(dtype, value))
 	for half := k.lanes / 2; half > 0; half /= 2 {

@@ -9,11 +9,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the addresses, loads and stores of a row kernel: of operands and outputs, of stored rows, and of the
-// scratch memory. A row has the elements along the reduced axes, and there is a row for each index along the kept axes.
-// Numbers are constant within a row, such as the results of folds (reductions). If rows are cut into pieces, a fold has
-// a result for each piece. The scratch memory has slots of slotBytes for the numbers of rows and for the results of
-// pieces.
+// This file has the addresses, loads and stores of a row kernel, for operands and outputs, stored rows, and the scratch
+// memory. A row has the elements along the reduced axes. There is a row for each index along the kept axes. Values that
+// are constant within a row are called numbers, such as the results of folds (reductions). If rows are cut into pieces,
+// a fold has a result for each piece. The scratch memory has slots of slotBytes for the numbers of rows and for the
+// results of pieces.
 
 // sizesOf returns the sizes of axes.
 func sizesOf(list []axis) (sizes []int) {
@@ -47,7 +47,7 @@ func (k *rowKernel) scratchAt(start, size int, index ir.Value) ir.Value {
 	return k.op(lane.Add, u64, base, k.op(lane.Mul, u64, index, k.Const(u64, uint64(size))))
 }
 
-// slot is the access to a number in the scratch memory.
+// slot returns the run for a number in the scratch memory.
 func slot(dtype tensor.DType) run { return run{dtype: dtype, count: 1, align: slotBytes} }
 
 // numberAddress returns the address of number n of the row.
@@ -56,7 +56,8 @@ func (k *rowKernel) numberAddress(n int) ir.Value {
 	return k.scratchAt(start, slotBytes, k.op(lane.Convert, tensor.Uint64, k.row))
 }
 
-// partialAddress returns the address of the result of a fold, given by its index in the pass, for a piece of the row.
+// partialAddress returns the address of the result of a fold for a piece of the row. fold is the index of the fold in
+// the pass.
 func (k *rowKernel) partialAddress(fold int, piece ir.Value) ir.Value {
 	start := k.partialsOffset + slotBytes*fold*k.rowCount*k.pieces
 	return k.scratchAt(start, slotBytes, k.elementIndex(k.row, piece, k.pieces))
@@ -77,8 +78,8 @@ func (k *rowKernel) storeNumber(n int) {
 	k.storeRun(slot(k.program.Numbers[n]), k.numberAddress(n), []ir.Value{k.numbers[n]})
 }
 
-// uniform returns the numbers of the element of an operand with one element for each row: the element, or its real and
-// imaginary part.
+// uniform returns the element of an operand with one element for each row. The result has one number, or the real and
+// the imaginary part.
 func (k *rowKernel) uniform(operand int) []ir.Value {
 	if values, ok := k.uniforms[operand]; ok {
 		return values
@@ -92,8 +93,7 @@ func (k *rowKernel) uniform(operand int) []ir.Value {
 	return values
 }
 
-// loadUniforms adds, before a loop, the loads of the inputs that have one value for each row. It fills numbers and
-// uniforms.
+// loadUniforms loads the inputs that have one value for each row, before a loop. It fills numbers and uniforms.
 func (k *rowKernel) loadUniforms(in []expr.Place) {
 	for _, place := range in {
 		switch {
@@ -106,7 +106,7 @@ func (k *rowKernel) loadUniforms(in []expr.Place) {
 }
 
 // addressOf returns the access of a thread to elements of a dtype in the memory of output or operand i, and the address
-// of the first element. index is the index of that element along each reduced axis.
+// of the first element. index is the index of this element along each reduced axis.
 func (k *rowKernel) addressOf(i int, dtype tensor.DType, index []ir.Value) (access, ir.Value) {
 	shape, strides := sizesOf(k.reducedAxes), stridesOf(k.reducedAxes, i)
 	allSizes := slices.Concat(shape, sizesOf(k.keptAxes))
@@ -123,9 +123,9 @@ func (k *rowKernel) storedRow(stored int, element ir.Value, index []ir.Value) (a
 	if output := k.program.Rows[stored].Out; output >= 0 {
 		return k.addressOf(output, dtype, index)
 	}
-	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows (layOutScratch),
-	// the distance between the vectors of threads, and the distance between rows. The lowest bit that is set in any of
-	// the three numbers divides the address.
+	// The address is a sum of multiples of three numbers. These are the alignment of the stored rows (layOutScratch), the
+	// distance between the vectors of threads, and the distance between rows. The lowest bit that is set in at least one
+	// of the three numbers divides the address.
 	const scratchAlign = 16
 	align := scratchAlign | k.vector*dtype.Size()
 	if k.rowCount > 1 {

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// If there are few rows and they are long, rows are cut into pieces, and a group computes a piece of a row.
+// If there are few rows and the rows are long, they are cut into pieces. A group then computes a piece of a row.
 const (
 	minCutRow  = 1 << 14 // the least number of elements of a row that is cut
 	maxCutRows = 64      // the greatest number of rows that are cut
@@ -19,29 +19,29 @@ const (
 	maxPieces  = 256     // the greatest number of pieces of a row
 )
 
-// slotBytes is the size in scratch memory of a number of a row, and of the result of a piece.
+// slotBytes is the size in bytes in scratch memory of a number of a row, and also of the result of a piece.
 const slotBytes = 8
 
 // maxGroupMemory is the number of bytes of group memory that every device has.
 const maxGroupMemory = 16 << 10
 
 // Rows returns the program of an expression with folds (see rowprog.New). A fold combines the elements of a row into a
-// number, for example by a sum. A row consists of the elements along the dimensions that mask marks; there is one row
-// for each index in the other dimensions. For example, for the shape [2, 3, 4] and the mask [false, true, false] there
-// are 8 rows of 3 elements. outs and ins are the layouts of the outputs and operands; the buffers are outputs, then
-// operands.
+// number, for example by a sum. A row consists of the elements along the dimensions that mask marks. There is one row
+// for each index in the other dimensions. For example, the shape [2, 3, 4] and the mask [false, true, false] give 8
+// rows of 3 elements. outs and ins are the layouts of the outputs and operands. The buffers of the program are the
+// outputs, followed by the operands.
 //
 // A row is computed in the passes of expr.RowProgram. A pass reads all elements of the row and folds values. From the
-// results, it computes numbers of the row, which later passes read. For example, a softmax has three passes: the
+// results it computes numbers of the row, which later passes read. For example, a softmax has three passes: the
 // maximum, the sum of exp(x - maximum), and the quotients. A group of threads computes a row or, if rows are short,
-// several. If rows are cut, a pass has up to two launches. The first folds pieces. The second combines the results of
-// the pieces of each row, and computes the numbers of the row.
+// several rows. If rows are cut, a pass has up to two launches. The first launch folds pieces. The second launch
+// combines the results of the pieces of each row, and computes the numbers of the row.
 //
 // A row is divided into vectors of adjacent elements. Thread t of n threads folds vectors t, t+n, t+2*n and so on, in
 // order. A balanced tree combines the results of threads, and then the results of pieces. The tree depends only on the
 // shape and the expression.
 func Rows(source *expr.Code, outs, ins []tensor.Meta, mask []bool, align []int, target Target) (*Program, error) {
-	if _, err := expandFunctions(source, target); err != nil { // only the error: expandPasses expands the code
+	if _, err := expandFunctions(source, target); err != nil { // only checks for errors: expandPasses expands the code
 		return nil, err
 	}
 	lowering := &rows{target: target, outputCount: len(outs), metas: append(slices.Clone(outs), ins...), align: align}
@@ -70,10 +70,10 @@ type rows struct {
 	program         *expr.RowProgram
 	outputCount     int
 	metas           []tensor.Meta // outputs, operands, and the operand of positions if hasPositions
-	align           []int         // by output and operand: a number of bytes that divides the first address
-	hasPositions    bool          // whether the last operand has the position of each element in its row; it has no memory
+	align           []int         // by output and operand: the alignment in bytes of the first address
+	hasPositions    bool          // whether the last operand has the positions of elements in their rows; it has no memory
 	keptAxes        []axis        // the axes that select a row, the fastest first
-	reducedAxes     []axis        // the axes within a row, in reverse order of dimensions: the first one changes fastest
+	reducedAxes     []axis        // the axes within a row, in reverse order of dimensions: the first axis changes fastest
 	rowLen          int           // elements of a row
 	rowCount        int           // number of rows
 	vector          int           // consecutive elements that a thread computes
@@ -82,7 +82,7 @@ type rows struct {
 	pieceLen        int           // elements of a piece; the last piece may have fewer
 
 	// Offsets in scratch memory.
-	scratchRows    []int // by index in RowProgram.Rows: the stored rows that are not in the memory of an output
+	scratchRows    []int // by index in RowProgram.Rows: stored rows that are not in the memory of an output
 	partialsOffset int   // the results of pieces, by fold, row and piece, slotBytes each
 	numbersOffset  int   // the numbers of rows, by index in RowProgram.Numbers and row, slotBytes each
 }
@@ -93,8 +93,8 @@ type axis struct {
 	strides []int // by index in rows.metas, in bytes
 }
 
-// setAxes sets keptAxes, reducedAxes, rowLen, rowCount and threadsSpanRows. It sets vector to the number of elements
-// that the shape allows; setPieces may reduce it.
+// setAxes sets keptAxes, reducedAxes, rowLen, rowCount and threadsSpanRows. It sets vector to the maximum that the
+// shape allows. setPieces may reduce this number.
 func (r *rows) setAxes(mask []bool) error {
 	shape := r.setShape(mask)
 	if err := r.checkLayouts(); err != nil {
@@ -110,12 +110,12 @@ func (r *rows) setAxes(mask []bool) error {
 			r.keptAxes = append(r.keptAxes, added)
 			continue
 		}
-		if len(r.reducedAxes) == 0 { // the last reduced dimension: the greatest power of two up to 4 that divides its size
+		if len(r.reducedAxes) == 0 { // use the greatest power of two up to 4 that divides the size of dim
 			r.vector = min(4, size&-size)
 		}
 		r.reducedAxes = merge(r.reducedAxes, added)
 	}
-	firstOperand := min(r.outputCount, len(r.metas)-1) // its strides determine the order of the kept axes
+	firstOperand := min(r.outputCount, len(r.metas)-1) // the strides of this operand determine the order of the kept axes
 	slices.SortStableFunc(r.keptAxes, func(a, b axis) int { return a.strides[firstOperand] - b.strides[firstOperand] })
 	sorted := r.keptAxes
 	r.keptAxes = nil
@@ -134,8 +134,8 @@ func (r *rows) setAxes(mask []bool) error {
 	return nil
 }
 
-// setShape sets rowLen and rowCount, adds the operand of positions to metas, and returns the broadcast shape. Positions
-// have the strides of a row-major row, so that an offset is a position.
+// setShape sets rowLen and rowCount, adds the operand of positions to metas, and returns the broadcast shape. The
+// operand of positions has the strides of a row-major row, so that the offset of an element is its position.
 func (r *rows) setShape(mask []bool) []int {
 	shape, positions := slices.Repeat([]int{1}, len(mask)), make([]int, len(mask))
 	r.rowLen, r.rowCount = 1, 1
@@ -185,8 +185,8 @@ func (r *rows) stridesAlong(dim int) (strides []int) {
 	return strides
 }
 
-// merge appends an axis that is slower than all given axes. If all operands have a constant stride over the last
-// axis and the added one together, it enlarges the last axis instead.
+// merge appends an axis that is slower than all given axes. If in all operands one stride steps through the last axis
+// and the added axis, merge enlarges the last axis instead.
 func merge(axes []axis, added axis) []axis {
 	if len(axes) == 0 {
 		return append(axes, added)
@@ -222,8 +222,8 @@ func (r *rows) setProgram(source *expr.Code) (err error) {
 	return nil
 }
 
-// expandPasses replaces the elementary functions in the code of passes. Since this renumbers the values of the code, it
-// also updates the folded values, which are the last outputs of a pass.
+// expandPasses replaces the elementary functions in the code of passes. This renumbers the values of the code.
+// Therefore expandPasses also updates the folded values, which are the last outputs of a pass.
 func (r *rows) expandPasses() error {
 	for i := range r.program.Passes {
 		pass := &r.program.Passes[i]
@@ -308,13 +308,14 @@ func (r *rows) addLaunches(program *Program) error {
 	return nil
 }
 
-// isPositions reports whether an operand has the positions of elements in their rows. It is not in memory.
+// isPositions reports whether an operand has the positions of elements in their rows. Such an operand is not in memory.
 func (r *rows) isPositions(operand int) bool {
 	return r.hasPositions && r.outputCount+operand == len(r.metas)-1
 }
 
-// lanesOf returns the number of lanes, the threads that together fold a number of elements, vector at a time. It is the
-// greatest power of 2 that is at most elements/vector and groupSize, and at least 1.
+// lanesOf returns the number of lanes: the threads that together fold a number of elements, with `vector` elements at a
+// time in each lane. The result is the greatest power of 2 that exceeds neither elements/vector nor groupSize, and at
+// least 1.
 func lanesOf(elements, vector int) int {
 	return min(groupSize, 1<<(bits.Len(uint(max(1, elements/vector)))-1))
 }

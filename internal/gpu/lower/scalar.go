@@ -12,13 +12,13 @@ import (
 )
 
 // scalarBuilder builds a kernel. Kernels may contain only some operations of package lane, on few dtypes. scalarBuilder
-// expresses the other operations and all real dtypes by these. It represents an integer of less than 32 bits by an
-// int32 or a uint32 of the same value. It represents a float16 or bfloat16 by a uint32 of its bits. For example, a sum
-// of int8 is a sum of int32, whose low 8 bits are then sign-extended (wrapInteger).
+// expresses all other operations and dtypes by these operations and dtypes. It represents an integer of less than 32
+// bits by an int32 or a uint32 of the same value. It represents a float16 or bfloat16 by a uint32 of its bits. For
+// example, a sum of int8 is computed as a sum of int32, and wrapInteger then sign-extends the low 8 bits.
 //
-// [scalarBuilder.eval] adds a whole expression, and [scalarBuilder.addInst] one instruction of it. Most methods add
-// instructions to the kernel and return the value of the last one. The packages expr, lane and ir number the primitive
-// operations equally, so lane.Op(x) and ir.Op(x) are the operation x.
+// [scalarBuilder.eval] adds a whole expression, and [scalarBuilder.addInst] adds one instruction of an expression. Most
+// methods add instructions to the kernel, and return the value of the last instruction. The packages expr, lane and ir
+// give a primitive operation the same number, so lane.Op(x) and ir.Op(x) are the operation x.
 type scalarBuilder struct {
 	*ir.Builder
 	target Target
@@ -79,7 +79,7 @@ func (s *scalarBuilder) float(dtype tensor.DType, x float64) ir.Value {
 	return s.constant(dtype, math.Float64bits(x))
 }
 
-// unsigned returns the unsigned integer dtype with as many bits as registerDType(dtype).
+// unsigned returns the unsigned integer dtype that has the size of registerDType(dtype).
 func unsigned(dtype tensor.DType) tensor.DType {
 	if dtype.Size() == 8 {
 		return tensor.Uint64
@@ -121,7 +121,7 @@ func (s *scalarBuilder) wrapInteger(dtype tensor.DType, value ir.Value) ir.Value
 	return s.op(lane.And, tensor.Uint32, value, s.Const(tensor.Uint32, 1<<(8*dtype.Size())-1))
 }
 
-// selectValue returns yes where condition is true, else no.
+// selectValue returns `yes` where condition is true, and `no` elsewhere.
 func (s *scalarBuilder) selectValue(dtype tensor.DType, condition, yes, no ir.Value) ir.Value {
 	if dtype == tensor.Bool { // condition && yes || !condition && no
 		return s.op(lane.Or, dtype, s.op(lane.And, dtype, condition, yes),
@@ -131,8 +131,8 @@ func (s *scalarBuilder) selectValue(dtype tensor.DType, condition, yes, no ir.Va
 }
 
 // eval adds the instructions of an expression without elementary functions, and returns their values, indexed as
-// code.Insts. load returns one number of the element of an operand: its imaginary part if part is 1, otherwise its
-// real part, or the element itself if it is real.
+// code.Insts. load returns one number of the element of an operand: the imaginary part if part is 1, otherwise the real
+// part. For a real element, it returns the element.
 func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Value) []ir.Value {
 	tables := map[uint64]*[32]float32{} // by Inst.Imm: equal tables must have the same pointer (ir.Builder.Lookup)
 	values := make([]ir.Value, len(code.Insts))
@@ -160,7 +160,7 @@ func (s *scalarBuilder) eval(code *expr.Code, load func(operand, part int) ir.Va
 	return values
 }
 
-// addInst adds an instruction of an expression without elementary functions. operandDType is the dtype of its last
+// addInst adds an instruction of an expression without elementary functions. operandDType is the dtype of the last
 // operand.
 func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, operands []ir.Value) ir.Value {
 	dtype, registerType := source.DType, registerDType(source.DType)
@@ -187,7 +187,7 @@ func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, ope
 		return s.compare(op, operandDType, operands)
 	case lane.Min, lane.Max:
 		return s.extreme(op, registerType, operands)
-	case lane.Shl, lane.Shr: // by the count modulo the number of bits
+	case lane.Shl, lane.Shr: // the count of the shift is taken modulo the number of bits
 		count := s.op(lane.And, registerType, operands[1], s.Const(registerType, uint64(8*dtype.Size()-1)))
 		return s.wrapInteger(dtype, s.op(op, registerType, operands[0], count))
 	case lane.Neg, lane.Abs:
@@ -215,8 +215,8 @@ func (s *scalarBuilder) addInst(source expr.Inst, operandDType tensor.DType, ope
 }
 
 // hideZeros returns the operands of an operation. It is for drivers that simplify arithmetic and selections with the
-// constant 0, which changes NaN and the sign of 0. It replaces the constant by bit 31 of the index of the group. This
-// bit is always 0, because there are fewer than 2^31 groups, but the driver does not know it.
+// constant 0, and thus change NaN and the sign of 0. hideZeros replaces the constant by bit 31 of the index of the
+// group. This bit is always 0, because there are fewer than 2^31 groups, but the driver cannot derive this.
 func (s *scalarBuilder) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.Value) []ir.Value {
 	switch op {
 	case lane.Add, lane.Sub, lane.Mul, lane.Div, lane.FMA, lane.Select:
@@ -237,8 +237,8 @@ func (s *scalarBuilder) hideZeros(op lane.Op, dtype tensor.DType, operands []ir.
 	return operands
 }
 
-// compare adds a comparison (Eq, Ne, Lt or Le) of operands of dtype operandDType. Kernels have no comparisons of bools,
-// so these are computed by logical operations, with false less than true.
+// compare adds a comparison (Eq, Ne, Lt or Le) of operands of dtype operandDType. Kernels have no comparisons of bools.
+// Logical operations compute such comparisons, with false less than true.
 func (s *scalarBuilder) compare(op lane.Op, operandDType tensor.DType, operands []ir.Value) ir.Value {
 	const boolean = tensor.Bool
 	if operandDType != boolean {
@@ -255,7 +255,8 @@ func (s *scalarBuilder) compare(op lane.Op, operandDType tensor.DType, operands 
 	return s.op(lane.Or, boolean, s.op(lane.Not, boolean, operands[0]), operands[1])
 }
 
-// extreme adds Min or Max of two operands. The result is the first one if it is less (greater) or NaN, else the second.
+// extreme adds Min or Max of two operands. The result is the first operand if it is less (for Max: greater) or NaN,
+// otherwise the second operand.
 func (s *scalarBuilder) extreme(op lane.Op, dtype tensor.DType, operands []ir.Value) ir.Value {
 	lesser, greater := operands[0], operands[1]
 	if op == lane.Max {
@@ -268,8 +269,8 @@ func (s *scalarBuilder) extreme(op lane.Op, dtype tensor.DType, operands []ir.Va
 	return s.selectValue(dtype, selectsFirst, operands[0], operands[1])
 }
 
-// sign adds Neg or Abs. For floats it changes the sign bit by integer operations, because float operations of some
-// devices change NaN or subnormal numbers.
+// sign adds Neg or Abs. For floats it uses integer operations on the sign bit, because float operations of some devices
+// change NaN or subnormal numbers.
 func (s *scalarBuilder) sign(op lane.Op, dtype tensor.DType, operand ir.Value) ir.Value {
 	registerType := registerDType(dtype)
 	if dtype.IsFloat() {
@@ -290,14 +291,14 @@ func (s *scalarBuilder) sign(op lane.Op, dtype tensor.DType, operand ir.Value) i
 	return operand
 }
 
-// withSign returns the float magnitude, whose sign bit is 0, with the sign of the float `signed`.
+// withSign returns the float `magnitude` with the sign of the float `signed`. The sign bit of magnitude is 0.
 func (s *scalarBuilder) withSign(dtype tensor.DType, magnitude, signed ir.Value) ir.Value {
 	bitType := unsigned(dtype)
 	signBit := s.op(lane.And, bitType, s.bits(bitType, signed), s.Const(bitType, 1<<(8*dtype.Size()-1)))
 	return s.bits(dtype, s.op(lane.Or, bitType, s.bits(bitType, magnitude), signBit))
 }
 
-// divide divides integers. Devices do not define a division by 0, and the division of the least integer by -1, which
+// divide divides integers. Devices define neither a division by 0 nor the division of the least integer by -1, which
 // overflows. For a divisor of 0 or -1, the device divides by 1 instead. The result for a divisor of 0 is 0, and the
 // result for -1 is 0 - dividend.
 func (s *scalarBuilder) divide(dtype tensor.DType, operands []ir.Value) ir.Value {

@@ -8,35 +8,35 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// tile generates the kernel of a pointwise expression with transposed inputs: inputs and output have different fastest
-// dimensions. For example, let out[i, j] = x[j, i] have float32 elements. If adjacent threads computed adjacent
-// elements of a row of out, they would read elements of x that are a row of x apart, each with a memory transaction of
-// its own. Instead, a group of 256 threads computes a square tile of 32x32 elements in two phases:
+// tile generates the kernel of a pointwise expression with transposed inputs. A transposed input has another fastest
+// dimension than the output. For example, let out[i, j] = x[j, i] have float32 elements. If adjacent threads computed
+// adjacent elements of a row of out, they would read elements of different rows of x. Each read would need a separate
+// memory transaction. Instead, a group of 256 threads computes a square tile of 32x32 elements in two phases:
 //
 //   - fill: adjacent threads read x[j, i] for 32 adjacent i, and store them in the memory of the group.
 //   - compute, after a barrier: adjacent threads load elements from the memory of the group, and write out[i, j] for 32
 //     adjacent j.
 //
-// A row of the tile needs 32 threads in each phase. The group thus has threads for 8 rows, and a thread handles 4 rows.
-// A thread handles one element of a row or, for elements of 1 or 2 bytes, a vector of adjacent elements.
+// A row of the tile needs 32 threads in each phase. The group thus has threads for 8 rows, and a thread processes 4
+// rows. In a row, a thread processes one element or, for elements of 1 or 2 bytes, a vector of adjacent elements.
 //
 // A number is a real element, or the real or imaginary part of a complex element. In a tile, an element has the
 // position x along dimension 0 of the output and the position y along inputDim. A row of the tile extends along
 // inputDim in fill, and along dimension 0 in compute.
 //
 // The embedded pointwise has the expression and, by operand (outputs first), dtypes and strides in bytes. Dimension 0
-// is the fastest one of the output. Methods such as add32 add an instruction and return its result, a value of a
-// thread.
+// is the fastest dimension of the output. Methods such as add32 add an instruction to the code of a thread, and return
+// the result of the instruction.
 type tile struct {
 	*pointwise
 	inputDim       int // the fastest dimension of transposed inputs
 	side           int // elements along a side of a tile, a power of 2
 	threadsPerSide int // threads for a row of the tile: side/vector
 	inputs         []tiledInput
-	elementBytes   int // bytes of group memory for an element of all inputs
+	elementBytes   int // bytes of group memory for one element of each input
 
-	// Values of a thread. It handles the rows row, row+rowStep() and so on. In each row, its vector starts at the
-	// element vectorIndex*vector.
+	// These are values of a thread. A thread processes the rows row, row+rowStep() and so on. In each row, the thread's
+	// vector starts at element vectorIndex*vector.
 	vectorIndex, row ir.Value
 	firstIndex       []ir.Value // the index of the tile's first element in each dimension
 }
@@ -46,7 +46,7 @@ type tiledInput struct {
 	operand int
 	number  tensor.DType // dtype of the numbers
 	read    access       // of a thread to vector elements along inputDim
-	arrays  []uint64     // its array in group memory, or two arrays for complex numbers
+	arrays  []uint64     // the input's array in group memory, or two arrays for complex numbers
 }
 
 // newTile returns the generator for a kernel with tiles, or nil if no input is transposed.
@@ -58,22 +58,22 @@ func newTile(kernel *pointwise) *tile {
 		return nil
 	}
 	t.setVectors()
-	if t.vector > 1 && t.fits(largeSide) { // elements of 1 or 2 bytes: rows of a larger tile have at least 64 bytes
+	if t.vector > 1 && t.fits(largeSide) { // for elements of 1 or 2 bytes, rows of a larger tile have at least 64 bytes
 		t.side = largeSide
 	}
 	t.threadsPerSide = t.side / t.vector
 	return t
 }
 
-// fits reports whether a tile with sides of the given length fits in the memory of the group, and a thread computes its
-// part of the tile with at most maxInstructions.
+// fits reports whether a tile with sides of the given length fits in the memory of the group, and whether a thread
+// needs at most maxInstructions for its part of the tile.
 func (t *tile) fits(side int) bool {
 	elementsPerThread := side * side / groupSize
 	return side*side*t.elementBytes <= maxGroupMemory && elementsPerThread*len(t.code.Insts) <= maxInstructions
 }
 
-// minTiled is the least size of both dimensions of a tile. If one is smaller, a tile would have few elements. The
-// threads of a group then read most of each memory transaction even without a tile.
+// minTiled is the minimum size of the two dimensions along which a tile extends. If a dimension is smaller, a tile
+// would have few elements, and even without a tile the threads of a group read most of each memory transaction.
 const minTiled = 16
 
 // chooseInputs sets inputDim, inputs and elementBytes. The first transposed input determines inputDim. Inputs that
@@ -93,12 +93,12 @@ func (t *tile) chooseInputs() {
 	}
 }
 
-// transactionBytes is the size of the smallest read of memory.
+// transactionBytes is the size in bytes of the smallest read from memory.
 const transactionBytes = 32
 
 // fastest returns the dimension with the least nonzero stride of an operand. It returns 0 for an operand that needs no
-// tile. This is so if each element is in another memory transaction (all strides are at least transactionBytes), or if
-// the threads of a row read one address (stride 0 in dimension 0).
+// tile. An operand needs no tile if each element is in a separate memory transaction (all strides are at least
+// transactionBytes), or if all threads of a row read the same address (stride 0 in dimension 0).
 func (p *pointwise) fastest(operand int) (fastest int) {
 	if p.strides[operand][0] == 0 {
 		return 0
@@ -112,8 +112,8 @@ func (p *pointwise) fastest(operand int) (fastest int) {
 	return fastest
 }
 
-// setVectors sets the number of elements of a vector, which has up to 4 bytes in each operand. It also sets
-// tiledInput.read.
+// setVectors sets the number of elements of a vector. A vector has at most 4 bytes in each operand. setVectors also
+// sets tiledInput.read.
 func (t *tile) setVectors() {
 	widest := 1
 	for _, dtype := range t.dtypes {
@@ -156,11 +156,11 @@ func (t *tile) launch() ([]Launch, error) {
 	return t.checkedLaunch(tensor.Numel(tileCounts))
 }
 
-// rowStep returns the number of rows that the group handles at once.
+// rowStep returns the number of rows that the group processes at once.
 func (t *tile) rowStep() int { return groupSize / t.threadsPerSide }
 
-// fill copies the transposed inputs to group memory. It loads all elements before it stores one, so that the loads
-// overlap.
+// fill copies the transposed inputs to group memory. It loads all elements before it stores the first, so that the
+// loads overlap.
 func (t *tile) fill() {
 	for i := range t.inputs {
 		input := &t.inputs[i]
@@ -182,8 +182,8 @@ func (t *tile) fill() {
 	}
 }
 
-// loadInput loads the numbers of the thread's vector in row+rows of an input. Vectors beyond the operand are replaced
-// by the first one.
+// loadInput loads the numbers of the thread's vector in row row+rows of an input. It replaces vectors beyond the
+// operand by the first vector.
 func (t *tile) loadInput(input *tiledInput, rows int) []ir.Value {
 	x, y := t.add32(t.row, t.u32(rows)), t.mul32(t.vectorIndex, t.vector)
 	index, valid := t.indexAt(x, y)
@@ -233,8 +233,8 @@ func (t *tile) computeVector(index []ir.Value, y ir.Value) {
 	t.addElements(index, loaded)
 }
 
-// indexAt returns the index of the element at x along dimension 0 and y along inputDim of the tile. It also returns
-// whether the element exists, or ir.None if all tiles are full.
+// indexAt returns the index of the element at x along dimension 0 and y along inputDim of the tile. It also returns the
+// condition that the element exists, or ir.None if all tiles are full.
 func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
 	index, valid = slices.Clone(t.firstIndex), ir.None
 	index[0], index[t.inputDim] = t.add32(index[0], x), t.add32(index[t.inputDim], y)
@@ -252,16 +252,16 @@ func (t *tile) indexAt(x, y ir.Value) (index []ir.Value, valid ir.Value) {
 }
 
 // cell returns the index of the element (x, y) of a tile in its array in group memory. It is y*side + (x' ^ y'), where
-// x' and y' are x and y interleaved. Group memory has 32 banks, and cell number c is in bank c mod 32. The exclusive or
-// has the effect that threads which access a row or a column of a tile at once access different banks.
+// x' and y' are x and y interleaved. Group memory has 32 banks, and cell number c is in bank c mod 32. Because of the
+// exclusive or, threads access different banks if they access a row or a column of a tile at once.
 func (t *tile) cell(interleavedX, y, interleavedY ir.Value) ir.Value {
 	const u32 = tensor.Uint32
 	return t.add32(t.mul32(y, t.side), t.op(lane.Xor, u32, interleavedX, interleavedY))
 }
 
 // interleaved returns (x mod vector)*threadsPerSide + x/vector for a position x along a side. The threads of a row
-// access element 0 of all vectors at once, then element 1. In this order, these elements are adjacent: with vectors of
-// two elements, the even positions precede the odd ones.
+// access element 0 of all vectors at once, then element 1. In this order, elements that are accessed at once are
+// adjacent: with vectors of two elements, the even positions precede the odd positions.
 func (t *tile) interleaved(x ir.Value) ir.Value {
 	if t.vector == 1 {
 		return x
@@ -271,7 +271,7 @@ func (t *tile) interleaved(x ir.Value) ir.Value {
 	return t.add32(t.mul32(remainder, t.threadsPerSide), t.quotient(x, t.vector))
 }
 
-// interleavedInVector is interleaved for an element of the thread's vector, x = vectorIndex*vector + element.
+// interleavedInVector returns interleaved(x) for an element of the thread's vector: x = vectorIndex*vector + element.
 func (t *tile) interleavedInVector(element int) ir.Value {
 	return t.add32(t.vectorIndex, t.u32(element*t.threadsPerSide))
 }

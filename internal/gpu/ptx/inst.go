@@ -67,8 +67,8 @@ func (p *printer) emitInst(value ir.Value, inst *ir.Inst) error {
 	return nil
 }
 
-// access returns two parts of a load or store. They are the suffix of the opcode for words of a dtype, and the operand
-// that lists the registers of the words.
+// access returns two parts of a load or store: the suffix of the opcode for words of a dtype, and the operand that
+// lists the registers of the words.
 func access(dtype tensor.DType, words []string) (suffix, operand string) {
 	if len(words) == 1 {
 		return "." + typeSuffix(dtype), words[0]
@@ -88,8 +88,8 @@ func (p *printer) emitLoad(value ir.Value, inst *ir.Inst, address string) {
 }
 
 // emitControl adds the branches and labels of a Loop, Break, If, Else or End. The labels of a block have the index of
-// the instruction that began it. label else is the target if the condition of an If is false. For example, a loop
-// becomes
+// the instruction that began the block. The label else is the target if the condition of an If is false. For example, a
+// loop becomes
 //
 //	$loop5:                v5 = Loop
 //		@%p0 bra $end5;    v7 = Break v6

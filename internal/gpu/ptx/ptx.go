@@ -1,9 +1,10 @@
 // Package ptx translates kernels (package internal/gpu/ir) to PTX, the virtual instruction set of NVIDIA's GPUs.
 //
-// The entry point is main. Its parameters are the kernel's, which are addresses. A launch has a grid of two
-// dimensions. The index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups
-// than the kernel needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this.
-// Arithmetic on floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds towards 0.
+// The entry point is main. Its parameters are the parameters of the kernel, which are addresses. A launch has a grid of
+// two dimensions. The index of a group (a thread block) is y*(number of groups in x) + x. The grid may have more groups
+// than the kernel needs. The code must have no effect in the surplus groups. Kernels of package lower satisfy this
+// condition. Arithmetic on floats rounds to nearest even and keeps subnormal numbers. A conversion to an integer rounds
+// towards 0.
 //
 // Each value of a kernel has a register. For example, the float32 sum v2 = Add v0, v1 becomes
 //
@@ -63,7 +64,7 @@ func (p *printer) declarations() string {
 	return text.String()
 }
 
-// Classes of registers: their types in PTX.
+// These are the classes of registers, by their types in PTX.
 const (
 	predicates = iota
 	words32
@@ -80,7 +81,7 @@ type printer struct {
 	*ir.Kernel
 	constants, body strings.Builder        // text: the declarations of tables, and the instructions of main
 	registers       [5]int                 // indexed by class: the number of registers so far
-	registerOf      []string               // indexed by value: the register that holds it
+	registerOf      []string               // indexed by value: the register that holds the value
 	loadedWords     map[ir.Value][]string  // for each Load: the registers of its words
 	tables          map[[32]float32]string // the name of each table
 	open            []block                // the open blocks, the outermost first
@@ -88,7 +89,7 @@ type printer struct {
 
 // block is an open Loop or If.
 type block struct {
-	number          int  // the index of the instruction that began it, for the names of its labels
+	number          int  // the index of the instruction that began the block, for the names of labels
 	isLoop, hasElse bool // hasElse is set once the Else of an If has been printed
 }
 
@@ -119,8 +120,8 @@ func (p *printer) emit(opcode string, operands ...string) {
 	fmt.Fprintf(&p.body, "\t%s %s;\n", opcode, strings.Join(operands, ", "))
 }
 
-// typeSuffix returns the suffix of an opcode for a dtype: pred, or the number of bits after f, s (signed) or u
-// (unsigned).
+// typeSuffix returns the suffix of an opcode for a dtype: pred for bool, otherwise f (float), s (signed) or u
+// (unsigned), followed by the number of bits.
 func typeSuffix(dtype tensor.DType) string {
 	letter := "u"
 	switch {
@@ -134,8 +135,8 @@ func typeSuffix(dtype tensor.DType) string {
 	return fmt.Sprint(letter, 8*dtype.Size())
 }
 
-// bitsSuffix returns the suffix of an opcode that ignores the sign of integers, such as mov: b and the number of bits
-// for integers, and typeSuffix for other dtypes.
+// bitsSuffix returns the suffix of an opcode that ignores the sign of integers, such as mov. It is b and the number of
+// bits for integers, and typeSuffix for other dtypes.
 func bitsSuffix(dtype tensor.DType) string {
 	if dtype == tensor.Bool || dtype.IsFloat() {
 		return typeSuffix(dtype)
@@ -158,7 +159,7 @@ var opcodes = map[lane.Op][3]string{
 // emitLaneOp adds an operation of package lane. result and args are registers.
 func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error {
 	// operandDType is the dtype of the last operand. It is the type of the operation, because a comparison has a bool
-	// result, and a Select a bool first operand.
+	// result, and a Select has a bool as first operand.
 	op, operandDType := lane.Op(inst.Op), inst.DType
 	if uses := inst.Operands(); len(uses) > 0 {
 		operandDType = p.Type(uses[len(uses)-1])
@@ -187,11 +188,11 @@ func (p *printer) emitLaneOp(inst *ir.Inst, result string, args []string) error 
 		suffix = "." + bitsSuffix(operandDType)
 	}
 	switch {
-	case op.Rounds(): // a conversion cvt, which names both types
+	case op.Rounds(): // the conversion cvt, which names both types
 		suffix += suffix
 	case op == lane.Select:
 		args = []string{args[1], args[2], args[0]}
-	case op == lane.Shl, op == lane.Shr: // PTX takes the count as 32 bits
+	case op == lane.Shl, op == lane.Shr: // in PTX, the count has 32 bits
 		if operandDType.Size() == 8 {
 			count := p.register(tensor.Uint32)
 			p.emit("cvt.u32.u64", count, args[1])
@@ -239,7 +240,7 @@ func conversion(to, from tensor.DType) string {
 }
 
 // emitLookup adds the load of an entry of a table in constant memory into register result. The low 5 bits of register
-// operand are the index. The first lookup in a table declares it.
+// operand are the index. The first lookup in a table declares the table.
 func (p *printer) emitLookup(table *[32]float32, result, operand string) {
 	name, ok := p.tables[*table]
 	if !ok {
@@ -260,7 +261,7 @@ func (p *printer) emitLookup(table *[32]float32, result, operand string) {
 }
 
 // emitElementAddress adds instructions that compute array + index*size into register address. array is the name of an
-// array, index a register, and size the number of bytes of an element.
+// array, index is a register, and size is the number of bytes of an element.
 func (p *printer) emitElementAddress(address, array, index string, size int) {
 	base := p.register(tensor.Uint64)
 	p.emit("mov.u64", base, array)

@@ -1,5 +1,5 @@
-// Package software implements a device by the interpreter of kernels (package internal/gpu/ir). It needs no driver, so
-// tests can use it. The interpreter reports races, and accesses outside of memory.
+// Package software implements a device with the interpreter of kernels (package internal/gpu/ir). The device needs no
+// driver, so tests can use it. The interpreter reports races, and accesses outside of memory.
 package software
 
 import (
@@ -12,8 +12,9 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 )
 
-// Open returns a device. All its operations give the same results as expr.Code.Eval, so its [conform.ExactOps] lists
-// all operations: sums and products with Exact32 and Exact64, and the others with lower.IEEE.
+// Open returns a device. All operations of the device give the same results as expr.Code.Eval, so its
+// [conform.ExactOps] lists all operations: Exact32 and Exact64 for sums and products, and lower.IEEE for all other
+// operations.
 func Open() device.Device {
 	return &dev{buffers: map[uint64]*buffer{}, next: pageBytes}
 }
@@ -27,8 +28,8 @@ type dev struct {
 	next    uint64             // address of the next buffer
 }
 
-// buffer is a device.Buffer with its memory, which kernels access. The field Bytes is mem, or nil if the host has no
-// access.
+// buffer is a device.Buffer with its memory, which kernels access. The field Bytes is mem, or nil if the host cannot
+// access the buffer.
 type buffer struct {
 	device.Buffer
 	mem []byte
@@ -56,7 +57,7 @@ func (d *dev) Alloc(bytes int, hostAccess bool) (*device.Buffer, error) {
 		created.Bytes = created.mem
 	}
 	d.buffers[created.Address] = created
-	// At least one byte after each buffer stays free, so that an address past its end is in no buffer.
+	// At least one byte after each buffer stays free, so that the address after its last byte is in no buffer.
 	d.next += (uint64(bytes) + pageBytes) &^ (pageBytes - 1)
 	return &created.Buffer, nil
 }

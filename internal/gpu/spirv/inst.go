@@ -34,7 +34,7 @@ func (p *printer) emitInst(value ir.Value, inst *ir.Inst) error {
 		p.resultIDs[value] = p.emitResult(opCompositeExtract, p.typeOf(inst.DType), p.vectors[inst.Args[0]], uint32(inst.Imm))
 	case ir.Store:
 		p.emitStore(inst.DType, args[0], args[1:])
-	case ir.Var: // the id is for a pointer to a variable of the function
+	case ir.Var: // the id is the id of a pointer to a variable of the function
 		p.resultIDs[value] = p.id()
 		pointer := p.declare(opTypePointer, classFunction, p.typeOf(inst.DType))
 		emit(&p.variables, opVariable, pointer, p.resultIDs[value], classFunction)
@@ -72,15 +72,15 @@ func (p *printer) wordsType(dtype tensor.DType, count int) uint32 {
 }
 
 // pointer converts an address to a pointer to the type typeID. access has the last operands of a load or store through
-// the pointer. They state its alignment, which is the number of accessed bytes.
+// the pointer. They state the alignment of the pointer, which is the number of accessed bytes.
 func (p *printer) pointer(typeID, address uint32, bytes int) (pointer uint32, access []uint32) {
 	const aligned = 2 // a bit of the memory operands: the alignment follows
 	pointer = p.emitResult(opConvertUToPtr, p.declare(opTypePointer, classPhysical, typeID), address)
 	return pointer, []uint32{aligned, uint32(bytes)}
 }
 
-// emitLoad adds a Load. Its value has the id of the first word. If there are several words, the id of their vector
-// remains in p.vectors for Extract.
+// emitLoad adds a Load. Its value has the id of the first word. If there are several words, p.vectors has the id of
+// their vector, for Extract.
 func (p *printer) emitLoad(value ir.Value, inst *ir.Inst, address uint32) {
 	count := int(inst.Imm)
 	typeID := p.wordsType(inst.DType, count)
@@ -110,7 +110,7 @@ func (p *printer) emitStore(dtype tensor.DType, address uint32, words []uint32) 
 }
 
 // emitControl adds the branches and labels of a Loop, Break, If, Else or End. SPIR-V requires structured control flow.
-// The header of a Loop or If names its merge block, and the header of a Loop also the continue block, which branches
+// The header of a Loop or If names its merge block. The header of a Loop also names the continue block, which branches
 // back. continueOrElseLabel is the label of the continue block or, for an If, of the Else. The blocks of a Loop are
 //
 //	beginLabel             the header: OpLoopMerge, and a branch to the body

@@ -1,19 +1,19 @@
 // Package spirv translates kernels (package internal/gpu/ir) to SPIR-V modules for Vulkan 1.2.
 //
 // The entry point is main. The parameters of a kernel (addresses) are its push constants, 8 bytes each. A launch has a
-// grid of two dimensions, in which the index of a group is y*(number of groups in x) + x. The grid may have more groups
-// than the kernel needs. The code must have no effect in the surplus groups; kernels of package lower satisfy this.
+// grid of two dimensions. The index of a group is y*(number of groups in x) + x. The grid may have more groups than the
+// kernel needs. The code must have no effect in the surplus groups. Kernels of package lower satisfy this condition.
 package spirv
 
 import "fmt"
 
-// The version of the modules: SPIR-V 1.5, which Vulkan 1.2 accepts.
+// The version of the modules is SPIR-V 1.5, which Vulkan 1.2 accepts.
 const (
 	magic   = 0x07230203
 	version = 0x00010500
 )
 
-// Opcodes, by their names in the specification without Op.
+// The opcodes have the names of the specification, without the prefix Op.
 const (
 	opExtInstImport, opExtInst, opMemoryModel, opEntryPoint, opExecutionMode, opCapability = 11, 12, 14, 15, 16, 17
 
@@ -43,11 +43,12 @@ const (
 	opBranchConditional, opReturn                                      = 250, 253
 )
 
-// Instructions of GLSL.std.450.
+// These are instructions of GLSL.std.450.
 const glslRoundEven, glslTrunc, glslFloor, glslCeil, glslSqrt, glslFma = 2, 3, 8, 9, 31, 50
 
-// Capabilities, execution modes, storage classes, decorations and built-in variables. Names are shortened from
-// those in the specification: cap16Bit is StorageBuffer16BitAccess, capAddresses is PhysicalStorageBufferAddresses.
+// These are capabilities, execution modes, storage classes, decorations and built-in variables. Their names are shorter
+// than the names in the specification: cap16Bit is StorageBuffer16BitAccess, and capAddresses is
+// PhysicalStorageBufferAddresses.
 const (
 	capShader, capFloat64, capInt64                                                   = 1, 10, 11
 	cap16Bit, cap8Bit, capAddresses                                                   = 4433, 4448, 5347
@@ -111,8 +112,8 @@ func (m *module) requireCapability(capability uint32) {
 	m.idOf(fmt.Sprint("capability", capability), func(uint32) { emit(&m.capabilities, opCapability, capability) })
 }
 
-// variable declares a global variable of a storage class, and returns its id. initial is empty, or has the id of the
-// initial value.
+// variable declares a global variable of a storage class, and returns its id. initial is empty or the id of the initial
+// value.
 func (m *module) variable(typeID, storageClass uint32, initial ...uint32) uint32 {
 	pointer := m.declare(opTypePointer, storageClass, typeID)
 	id := m.id()
@@ -129,8 +130,8 @@ func (m *module) emitResult(op, typeID uint32, words ...uint32) uint32 {
 	return id
 }
 
-// text returns the words of a string: its bytes and at least one zero byte, with the first byte of a word in the low
-// bits.
+// text returns the words of a string: its bytes, followed by one to four zero bytes. The first byte of a word is in the
+// low bits.
 func text(s string) []uint32 {
 	words := make([]uint32, len(s)/4+1)
 	for i := range len(s) {

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Floats has the rules that a module demands for floats of one size. Only a device that supports them accepts the
+// Floats has the rules that a module demands for floats of one size. Only devices that support the rules accept the
 // module.
 type Floats struct {
 	DenormPreserve      bool // subnormal operands and results are kept
@@ -47,14 +47,14 @@ func Module(kernel *ir.Kernel, options Options) ([]uint32, error) {
 }
 
 // printer builds the module of a kernel. In SPIR-V, types, constants, variables, labels and results of instructions all
-// have ids, which are numbers from 1. An id has the type uint32 here, like the words of instructions. For example, the
+// have ids, which are numbers from 1. Here, ids have the type uint32, like the words of instructions. For example, the
 // float32 sum v2 = Add v0, v1 becomes OpFAdd with four ids: the type, a new id for the result, and the results of v0
 // and v1.
 type printer struct {
 	module
 	*ir.Kernel
 	options   Options
-	resultIDs []uint32            // indexed by value: the id of its result
+	resultIDs []uint32            // indexed by value: its id
 	vectors   map[ir.Value]uint32 // for each Load of several words: the id of the vector
 
 	// The following fields are ids.
@@ -75,8 +75,8 @@ type block struct {
 	mergeLabel          uint32 // the merge block, which follows the Loop or If
 }
 
-// typeOf returns the id of the type of a dtype. Integer types are the same for both signs, because SPIR-V has separate
-// instructions for signed and unsigned integers.
+// typeOf returns the id of the type of a dtype. Signed and unsigned integers have the same types, because SPIR-V has
+// separate instructions for signed and unsigned integers.
 func (p *printer) typeOf(dtype tensor.DType) uint32 {
 	switch {
 	case dtype == tensor.Bool:
@@ -160,7 +160,7 @@ func (p *printer) modes() (modes []uint32) {
 		floats[64] = p.options.Float64
 	}
 	for _, width := range []uint32{32, 64} {
-		rules := floats[width] // without rules if the kernel has no floats of this width
+		rules := floats[width] // no rules if the kernel has no floats of this width
 		add(rules.DenormPreserve, capDenormPreserve, modeDenormPreserve, width)
 		add(rules.SignedZeroInfNan, capSignedZeroInfNan, modeSignedZeroInfNan, width)
 		add(rules.RoundingNearestEven, capRoundingRTE, modeRoundingRTE, width)
@@ -219,8 +219,8 @@ func opcodeColumn(dtype tensor.DType) int {
 // emitLaneOp adds the instruction that computes value. inst is an operation of package lane, and args has the ids of
 // its operands.
 func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error {
-	// operandDType is the dtype on which the operation works. It is the dtype of the last operand, because the result of a
-	// comparison and the first operand of a Select are bools.
+	// operandDType is the dtype of the operation. It is the dtype of the last operand, because the result of a comparison
+	// and the first operand of a Select are bools.
 	op := lane.Op(inst.Op)
 	operandDType := inst.DType
 	if uses := inst.Operands(); len(uses) > 0 {
@@ -248,7 +248,7 @@ func (p *printer) emitLaneOp(value ir.Value, inst *ir.Inst, args []uint32) error
 			return nil
 		}
 		p.resultIDs[value] = p.emitResult(opcode, p.typeOf(inst.DType), args...)
-		if operandDType.IsFloat() && !op.Compares() && op != lane.Select { // no fusion of a product and a sum
+		if operandDType.IsFloat() && !op.Compares() && op != lane.Select { // forbid the fusion of a product and a sum
 			emit(&p.decorations, opDecorate, p.resultIDs[value], decorationNoContraction)
 		}
 	}
@@ -291,7 +291,7 @@ func conversion(to, from tensor.DType) uint32 {
 }
 
 // emitLookup adds the load of an entry of a table, and returns its id. The low 5 bits of operand are the index. The
-// first lookup in a table declares it, as a variable with constant contents.
+// first lookup in a table declares the table, as a variable with constant contents.
 func (p *printer) emitLookup(table *[32]float32, operand uint32) uint32 {
 	u32, f32 := p.typeOf(tensor.Uint32), p.typeOf(tensor.Float32)
 	key := fmt.Sprint("table", *table)

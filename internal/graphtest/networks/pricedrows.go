@@ -9,16 +9,17 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// PricedRows is the text of a graph file whose ops [LookupPricedRows] finds. The graph has a node y, and the symbol N
-// for its number of rows.
+// PricedRows is the text of a graph file whose ops [LookupPricedRows] finds. The graph has a node y. The symbol N is
+// the number of rows.
 const PricedRows = `{"version": 1, "symbols": {"N": {}},
 	"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
 	"nodes": [{"name": "y", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 1}}], "outputs": ["y"]}`
 
-// LookupPricedRows finds the ops of kernels, with softmax and log_softmax replaced by ops whose prices have the same
-// ratios on all machines. softmax has three implementations. "one" supports only one row and is the cheapest for it.
-// "some" is the cheapest for 2 rows, and "many" for 8 rows. For 1 and 8 rows, "some" costs little more than the
-// cheapest. log_softmax costs less. It has two implementations: "few" is cheaper for 1 row, and "lots" for more.
+// LookupPricedRows finds the ops of package kernels. It replaces softmax and log_softmax by ops whose prices have the
+// same ratios on all machines. softmax has three implementations. "one" supports only one row, and is the cheapest for
+// one row. "some" is the cheapest for 2 rows, and "many" is the cheapest for 8 rows. For 1 and 8 rows, "some" costs
+// little more than the cheapest. log_softmax costs less. It has two implementations: "few" is cheaper for 1 row, and
+// "lots" is cheaper for more rows.
 func LookupPricedRows(name string) *graph.Op {
 	if op := pricedOps()[name]; op != nil {
 		return op
@@ -45,7 +46,7 @@ type pricedImpl struct {
 	maxRows      int
 }
 
-// pricedOp returns an op of kernels with other implementations.
+// pricedOp returns an op of package kernels with other implementations.
 func pricedOp(name string, impls ...pricedImpl) *graph.Op {
 	op := *kernels.Lookup(name)
 	original := op.Impls[0]

@@ -1,4 +1,4 @@
-// Package interrupttest has contexts for tests. They end at a number of checks instead of a time.
+// Package interrupttest has contexts for tests. Such a context ends after a number of checks instead of at a time.
 package interrupttest
 
 import (
@@ -15,7 +15,7 @@ type Context struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	checks atomic.Int64
-	endAt  int64 // the check at which the context ends; 0 for never
+	endAt  int64 // the number of the check at which the context ends; 0 means never
 }
 
 // EndAtCheck returns a context that ends at its n-th check. If n is 0, the context never ends.

@@ -10,33 +10,33 @@ import (
 // allocator assigns registers to a list of instructions without jumps, in order. If no register is free, it evicts the
 // value whose next use is farthest (Belady's rule). For example, let values 1 and 2 be in the only two registers, and
 // let their next uses be instructions 7 and 4. If instruction 3 needs a register for its result, value 1 is evicted. If
-// no load can restore it, a Save stores it in a slot first, and a Load restores it before instruction 7.
+// no load can restore value 1, a Save first stores it in a slot, and a Load restores it before instruction 7.
 //
 // Run calls allocateInst (assign.go) for each instruction. The functions of this file place single values. A value with
-// a Reload can be loaded instead of kept. A value may have a permanent register or slot, which no other value uses. A
-// value with an Acc is an accumulator, whose register the generator chooses. The position notInList marks instructions
-// that the allocator adds: loads, saves and copies.
+// a Reload need not be kept, because it can be loaded again. A value may have a permanent register or slot, which no
+// other value uses. A value with an Acc is an accumulator, whose register the generator chooses. The position notInList
+// marks instructions that the allocator adds: loads, saves and copies.
 type allocator struct {
 	Result       // the result so far
 	Policy       // OncePerRow (the list computes row constants), Masked, Preload, CostLimit, EvictReloadableFirst
 	values       []Value
 	registerFile *RegisterFile
 
-	uses        []int32               // positions in the list at which values are used: of value 0, then of 1, ...
-	nextUse     []int32               // by Virt: index in uses of its next use; nextUseOf advances it
+	uses        []int32               // positions in the list at which value 0 is used, then value 1, ...
+	nextUse     []int32               // by Virt: index in uses of its next use; nextUseOf advances the index
 	usesEnd     []int32               // by Virt: index in uses after its last use
 	registerOf  []int8                // by Virt: its current register, or -1; permanent registers are not recorded
 	spillSlot   []int16               // by Virt: the slot in which it is spilled, or -1
 	owner       [numClasses][32]Virt  // by class and register: the value in the register, or 0
 	pinned      [numClasses]uint32    // by class: bit set of the registers that the current instruction uses
 	freeSlots   []int16               // free slots below Slots
-	slotsToFree []int16               // slots without further uses; they are free from the next instruction on
+	slotsToFree []int16               // slots without further uses; they become free at the next instruction
 	slotReloads [numClasses][]*Reload // by class and slot: the load from the slot
 	position    int32                 // position of the current instruction; -1 before the list
 	args        []Operand             // memory of the operands of all instructions in Insts
 }
 
-// allocators pools allocators to reuse their memory.
+// allocators is a pool of allocators whose memory is reused.
 var allocators sync.Pool
 
 // Run assigns registers to a list of instructions. values[v] describes virtual register v. The result is incomplete if
@@ -70,7 +70,7 @@ func Run(values []Value, registerFile *RegisterFile, list []Inst, policy Policy)
 	return &alloc.Result
 }
 
-// Free allows later calls of Run to reuse the memory of a result, which must not be used afterwards.
+// Free allows later calls of Run to reuse the memory of a result. The result must not be used afterwards.
 func (r *Result) Free() {
 	alloc := r.state
 	alloc.values, alloc.registerFile, alloc.Policy = nil, nil, Policy{}
@@ -80,7 +80,7 @@ func (r *Result) Free() {
 }
 
 // newAllocator returns an empty allocator for a list with the given number of instructions on the given number of
-// values. It reuses the memory of a freed one.
+// values. It reuses the memory of a freed allocator.
 func newAllocator(values, instructions int) *allocator {
 	alloc, _ := allocators.Get().(*allocator)
 	if alloc == nil {
@@ -103,7 +103,8 @@ func newAllocator(values, instructions int) *allocator {
 	return alloc
 }
 
-// reuse returns a slice of n elements with arbitrary contents. It reuses the memory of old if that is large enough.
+// reuse returns a slice of n elements with arbitrary contents. It reuses the memory of old if this memory is large
+// enough.
 func reuse[T any](old []T, n int) []T {
 	if cap(old) < n {
 		return make([]T, n)
@@ -116,8 +117,8 @@ func (a *allocator) findUses(list []Inst) {
 	for k := range list {
 		list[k].eachUse(func(virt Virt) { a.usesEnd[virt]++ })
 	}
-	// This is a counting sort. usesEnd[v] is now the number of uses of v. The next loop sets it to the start of these
-	// uses in a.uses, and the last loop advances it to their end.
+	// This is a counting sort. usesEnd[v] is now the number of uses of v. The next loop sets usesEnd[v] to the start of
+	// these uses in a.uses, and the last loop advances it to their end.
 	total := int32(0)
 	for v := range a.usesEnd {
 		a.nextUse[v] = total
@@ -133,8 +134,8 @@ func (a *allocator) findUses(list []Inst) {
 	}
 }
 
-// preload loads a row constant, a value that is the same for all elements of a row, into its permanent register, or
-// into its permanent slot.
+// preload loads a row constant into its permanent register or its permanent slot. A row constant is a value that is the
+// same for all elements of a row.
 func (a *allocator) preload(virt Virt) {
 	a.pinned = [numClasses]uint32{}
 	if reg := a.registerFile.Permanent[virt]; reg >= 0 {
@@ -157,7 +158,7 @@ func (a *allocator) ensureInRegister(virt Virt) int8 {
 	reg := a.allocateRegister(a.values[virt].Class)
 	a.setOwner(virt, reg)
 	if reload != nil && !reload.Mem.Space.advancesPerIteration() {
-		a.Cost++ // elements of the row must be loaded anyway, but other values could have kept their register
+		a.Cost++ // elements of the row must be loaded in any case, but other values could have kept their registers
 	}
 	a.emitLoad(reload, a.registerOperand(virt, reg, fullWidth), notInList) // records an error if reload is nil
 	return reg
@@ -171,7 +172,7 @@ func (a *allocator) currentRegister(virt Virt) int8 {
 	return a.registerOf[virt]
 }
 
-// pin prevents the current instruction from evicting a value that is in a register.
+// pin prevents the eviction of a value in a register during the current instruction.
 func (a *allocator) pin(virt Virt) {
 	if reg := a.registerOf[virt]; reg >= 0 {
 		a.pinned[a.values[virt].Class] |= 1 << reg
@@ -186,8 +187,8 @@ func (a *allocator) setOwner(virt Virt, reg int8) {
 }
 
 // reloadOf returns the load that restores a value to a register, or nil if the value is not in memory. Lists that run
-// once per row load a row constant from its operand. Other lists load it from its permanent slot, unless it is constant
-// for all calls.
+// once per row load a row constant from its operand. Other lists load it from its permanent slot. A value that is
+// constant for all calls is always loaded by its Reload.
 func (a *allocator) reloadOf(virt Virt) *Reload {
 	value := &a.values[virt]
 	isInSlot := value.Invariant && !value.Constant && !a.OncePerRow
@@ -214,7 +215,7 @@ func (a *allocator) slotReload(class Class, slot int16) *Reload {
 }
 
 // allocateRegister returns a free register of a class. If no register is free, it evicts the value whose next use is
-// farthest. The value is spilled if it is used again and no load can restore it.
+// farthest. If the evicted value is used again and no load can restore it, it is spilled.
 func (a *allocator) allocateRegister(class Class) int8 {
 	evicted, farthest := int8(-1), int32(-1) // the register to evict, and the next use of its value
 	for candidates := a.registerFile.Pool[class] &^ a.pinned[class]; candidates != 0; candidates &= candidates - 1 {
@@ -225,7 +226,7 @@ func (a *allocator) allocateRegister(class Class) int8 {
 		}
 		next := a.nextUseOf(owner)
 		if a.EvictReloadableFirst && next < math.MaxInt32 && a.reloadOf(owner) != nil {
-			next += math.MaxInt32 / 2 // farther than the next use of any value that no single load can restore
+			next += math.MaxInt32 / 2 // farther than the next use of any value that a single load cannot restore
 		}
 		if next > farthest {
 			evicted, farthest = reg, next
@@ -271,14 +272,14 @@ func (a *allocator) newSlot() int16 {
 	return int16(a.Slots - 1)
 }
 
-// savePermanent saves a value, which is in the register reg, to its permanent slot, if it has one.
+// savePermanent saves a value from register reg to its permanent slot, if the value has one.
 func (a *allocator) savePermanent(virt Virt, reg int8) {
 	if slot := a.registerFile.PermanentSlot[virt]; slot >= 0 {
 		a.emitSave(virt, reg, slot)
 	}
 }
 
-// release frees the register and the slot of a value, unless the value has further uses.
+// release frees the register and the slot of a value if the value has no further uses.
 func (a *allocator) release(virt Virt) {
 	if virt == 0 || a.nextUseOf(virt) < math.MaxInt32 {
 		return

@@ -2,21 +2,21 @@ package alloc
 
 import "math"
 
-// This file assigns registers to one instruction. Its sources get registers, or one of them becomes a memory operand
-// (fold), and its destination gets a register (allocateDestination). For example, let v3 = Add v1, v2 be the last use
-// of v1, which is in register 5, and let v2 be in slot 0. The result is Add r5, slot 0, r5: the instruction reads v2
-// from the slot, and v3 gets the register of v1.
+// This file assigns registers to one instruction. The sources of the instruction get registers, or one source becomes a
+// memory operand (fold). The destination gets a register (allocateDestination). For example, let v3 = Add v1, v2 be the
+// last use of v1, which is in register 5, and let v2 be in slot 0. The result is Add r5, slot 0, r5: the instruction
+// reads v2 from the slot, and v3 gets the register of v1.
 //
-// The result of some instructions overwrites the register of one value, the tied value (Inst.Tied). An accumulator is a
+// In some instructions, the result overwrites the register of a source: the tied value (Inst.Tied). An accumulator is a
 // value with an Acc, whose register the generator chooses. The Reload of a value is the load that restores it.
 //
 // Loads and copies are emitted with the position of the Move that they replace, or with notInList. An operand may be
-// narrower than its value; fullWidth stands for the width of the value.
+// narrower than its value. fullWidth means the width of the value.
 
 // allocateInst assigns registers to an instruction and adds it to Insts.
 func (a *allocator) allocateInst(inst *Inst) {
-	// The slots that the previous instruction read, or used as temporary memory, become free only now. Within that
-	// instruction they must keep their contents.
+	// The slots that the previous instruction read, or used as temporary memory, become free only now, because they must
+	// keep their contents within the previous instruction.
 	a.freeSlots = append(a.freeSlots, a.slotsToFree...)
 	a.slotsToFree = a.slotsToFree[:0]
 	inst.eachUse(a.pin)
@@ -30,7 +30,7 @@ func (a *allocator) allocateInst(inst *Inst) {
 	}
 }
 
-// allocateMove adds a move as a load, if its source is only in memory, or else as a copy.
+// allocateMove adds a move. If the source is only in memory, the move becomes a load, otherwise a copy.
 func (a *allocator) allocateMove(inst *Inst) {
 	if virt := inst.Src[0].Virt; a.isOnlyInMemory(virt) {
 		reload := a.reloadOf(virt)
@@ -53,7 +53,7 @@ func (a *allocator) moveDestination(virt Virt) Operand {
 // allocatePlain adds an instruction without Forms.
 func (a *allocator) allocatePlain(inst *Inst) {
 	src, memory, isFolded := a.fold(inst) // src: the sources, which fold may exchange if inst is commutative
-	var argMemory [10]Operand             // not allocated on the heap, because emit copies the operands
+	var argMemory [10]Operand             // emit copies the operands, so this array is not allocated on the heap
 	args := argMemory[:0]
 	for k, source := range src {
 		if isFolded && k == int(inst.FoldableSource) {
@@ -78,12 +78,12 @@ func (a *allocator) allocatePlain(inst *Inst) {
 		args = append(args, mask)
 	}
 	a.emit(Allocated{Name: inst.Name, NonTemporal: inst.NonTemporal, From: a.position}, append(args, dst)...)
-	a.InstructionCount += max(1, int(inst.InstructionCount)) - 1 // a real instruction counts as 1; emit has counted 1
+	a.InstructionCount += max(1, int(inst.InstructionCount)) - 1 // emit has already counted 1
 	a.releaseDead(inst)
 }
 
-// appendTemps allocates the temporary registers of an instruction and appends them to its operands. size is their size
-// in bytes.
+// appendTemps allocates the temporary registers of an instruction and appends them to its operands. size is the size of
+// a register in bytes.
 func (a *allocator) appendTemps(args []Operand, inst *Inst, size uint8) []Operand {
 	for class, count := range inst.TempCounts {
 		for range count {
@@ -96,7 +96,7 @@ func (a *allocator) appendTemps(args []Operand, inst *Inst, size uint8) []Operan
 }
 
 // allocateDestination returns the destination of an instruction. If tied is not 0, the destination must hold the value
-// tied before the instruction (see allocateTied).
+// `tied` before the instruction (see allocateTied).
 func (a *allocator) allocateDestination(inst *Inst, tied Virt) Operand {
 	switch {
 	case a.values[inst.Dst].Acc != nil:
@@ -118,8 +118,8 @@ func (in *Inst) writesEarly() bool {
 	return in.EarlyClobber || in.TempCounts != [numClasses]uint8{}
 }
 
-// allocateTied returns a destination that holds the value tied before the instruction. If tied has no further uses, the
-// destination is the register of tied. Otherwise allocateTied copies or loads tied into another register.
+// allocateTied returns a destination that holds the value `tied` before the instruction. If tied has no further uses,
+// the destination is the register of tied. Otherwise allocateTied copies or loads tied into another register.
 func (a *allocator) allocateTied(inst *Inst, tied Virt) Operand {
 	mustCopyTied := a.registerFile.Permanent[inst.Dst] >= 0 || a.nextUseOf(tied) < math.MaxInt32
 	for _, source := range inst.Src { // an early write would overwrite this source before it is read
@@ -144,8 +144,8 @@ func (a *allocator) allocateTied(inst *Inst, tied Virt) Operand {
 	return dst
 }
 
-// allocateAccumulator returns the destination of an instruction whose result is an accumulator, which has a fixed
-// register. It records an error if the register would be written before the instruction reads its old value.
+// allocateAccumulator returns the destination of an instruction whose result is an accumulator. An accumulator has a
+// fixed register. It records an error if the register would be written before the instruction reads its old value.
 func (a *allocator) allocateAccumulator(inst *Inst, tied Virt) Operand {
 	dst, mustCopyTied := a.accumulatorOperand(inst.Dst, fullWidth), tied != 0 && tied != inst.Dst
 	for _, source := range inst.Src {
@@ -169,8 +169,8 @@ func (a *allocator) newRegister(virt Virt) Operand {
 	return a.registerOperand(virt, reg, fullWidth)
 }
 
-// releaseDead frees the registers of the sources and the result of an instruction that have no further uses. If the
-// list runs once per row (OncePerRow) and the result has a permanent slot, releaseDead saves the result there first.
+// releaseDead frees the registers of an instruction's sources and result if they have no further uses. If the list runs
+// once per row (OncePerRow) and the result has a permanent slot, releaseDead saves the result there first.
 func (a *allocator) releaseDead(inst *Inst) {
 	inst.eachUse(a.release)
 	if inst.Dst == 0 || a.values[inst.Dst].Acc != nil {

@@ -5,16 +5,16 @@ import (
 )
 
 // Builder collects the instructions of a loop over the elements of a row. For example, let a loop compute x + 2*y,
-// where y is one number for the whole row. The values 2 and y are invariant, so their product is computed in Row. The
-// sum is computed in Body, because the element x varies.
+// where y is one number for the whole row. The values 2 and y are invariant, so Row computes their product. Body
+// computes the sum, because the element x varies.
 type Builder struct {
 	Values []Value // by Virt; entry 0 is unused
 	Row    []Inst  // instructions that run once per row, before the iterations
 	Body   []Inst  // instructions that run once per iteration
 }
 
-// New adds a virtual register with the given description. It is not inlined, because many places call it and no inner
-// loop does.
+// New adds a virtual register with the given description. It is not inlined, because it has many callers, and no inner
+// loop calls it.
 //
 //go:noinline
 func (b *Builder) New(description Value) Virt {
@@ -46,15 +46,15 @@ func (b *Builder) Add(inst Inst) Virt {
 	return inst.Dst
 }
 
-// Collect empties Body, calls add, which adds instructions, and returns the new Body.
+// Collect empties Body, calls `add`, and returns the new Body. add adds instructions to Body.
 func (b *Builder) Collect(add func()) []Inst {
 	b.Body = nil
 	add()
 	return b.Body
 }
 
-// Prune removes dead instructions from Body and Row. An instruction is live if it stores, or if a live instruction or
-// an instruction of the other lists uses its result.
+// Prune removes dead instructions from Body and Row. An instruction is live if it is a store, or if its result is used
+// by a live instruction or by an instruction in `others`.
 func (b *Builder) Prune(others ...[]Inst) {
 	live := make([]bool, len(b.Values))
 	mark := func(virt Virt) { live[virt] = virt != 0 }
@@ -81,7 +81,7 @@ func (b *Builder) Prune(others ...[]Inst) {
 		}
 		return out
 	}
-	b.Body = withoutDead(b.Body) // first, because it uses results of Row
+	b.Body = withoutDead(b.Body) // Body first, because it uses results of Row
 	b.Row = withoutDead(b.Row)
 }
 
@@ -103,9 +103,9 @@ func (b *Builder) RowConstants(lists ...[]Inst) []Virt {
 	return constants
 }
 
-// Interleave unrolls a list by two. Each instruction is followed by its copy for later iterations, so that the
-// latencies of the two overlap. iterations is the number of iterations that the given list computes: 1 for a list that
-// was not unrolled, 2 for a list that was unrolled once, and so on. Forms are shared with the given list.
+// Interleave unrolls a list by two. Each instruction is followed by a copy for later iterations, so that the latencies
+// of the instruction and its copy overlap. iterations is the number of iterations that the given list computes: 1 for a
+// list that was not unrolled, 2 for a list that was unrolled once, and so on. Forms are shared with the given list.
 func (b *Builder) Interleave(list []Inst, iterations int) []Inst {
 	sourceCount := 0
 	for k := range list {
@@ -128,7 +128,8 @@ type interleaver struct {
 	sources    []Arg  // memory of Inst.Src of all instructions
 }
 
-// instIn returns the instruction for the original iterations (copyIndex is 0) or for the later ones (copyIndex is 1).
+// instIn returns the instruction for the original iterations (copyIndex is 0) or for the later iterations (copyIndex is
+// 1).
 func (t *interleaver) instIn(copyIndex int, inst Inst) Inst {
 	start := len(t.sources)
 	t.sources = append(t.sources, inst.Src...)
@@ -146,7 +147,7 @@ func (t *interleaver) instIn(copyIndex int, inst Inst) Inst {
 	return inst
 }
 
-// valueIn returns the value that corresponds to virt; copyIndex is as in instIn.
+// valueIn returns the value that corresponds to virt. copyIndex is the argument of instIn.
 func (t *interleaver) valueIn(copyIndex int, virt Virt) Virt {
 	value := t.Values[virt]
 	if copyIndex == 0 || virt == 0 || value.Invariant {

@@ -10,18 +10,18 @@ import (
 // Verify makes [Run] check each result with [Check] and panic if the check fails. Tests set it.
 var Verify bool
 
-// Check simulates which value each register, slot and accumulator holds, and returns an error if the result of [Run] is
-// wrong. It is independent of the allocator. A slot is a place in memory for a spilled value. For example, after a Save
-// of register 3 to slot 0, slot 0 holds the value of register 3, until another value is saved to the slot. Check
-// requires that
+// Check tests the result of [Run], independently of the allocator. It simulates which value each register, slot and
+// accumulator holds, and returns an error if the result is wrong. A slot is a place in memory for a spilled value. For
+// example, after a Save of register 3 to slot 0, slot 0 holds the value of register 3, until another value is saved to
+// the slot. Check requires that
 //
-//   - each instruction of the list occurs once, in order, and finds its sources, its mask, and its tied source, whose
-//     register it overwrites with its result;
+//   - each instruction of the list occurs once, in order, and its operands have the right values: its sources, its
+//     mask, and its tied source, whose register the result overwrites;
 //   - temporaries and destinations differ from other operands where they must;
-//   - memory is not read again after a store that may have changed it: outputs may share memory with operands;
+//   - memory is not read after a store that may have changed it (outputs may share memory with operands);
 //   - permanent registers and slots, which each keep one value during the whole loop, have their values after the list.
-//     They also have them before the list, unless the list computes them (policy.OncePerRow): then only constants are
-//     in their registers before the list.
+//     They also have their values before the list, unless the list computes these values (policy.OncePerRow). In this
+//     case, only constants are in their registers before the list.
 func Check(values []Value, registerFile *RegisterFile, list []Inst, policy Policy, result *Result) error {
 	state := newChecker(len(values), result.Slots)
 	defer checkers.Put(state)
@@ -49,15 +49,15 @@ func Check(values []Value, registerFile *RegisterFile, list []Inst, policy Polic
 }
 
 // checker is the state of Check. Values with the same contents, such as the results of equal loads, have the same
-// canonical value: the first of them. Registers, slots and accumulators are compared by canonical values.
+// canonical value: the first of these values. Registers, slots and accumulators are compared by canonical values.
 type checker struct {
 	values       []Value
 	registerFile *RegisterFile
 	policy       Policy
 	inst         *Inst // the current instruction of the list
 
-	canonical   []Virt               // by Virt (the number of a value, from 1 on): its canonical value
-	loads       map[loadKey]Virt     // the canonical value that a load gives
+	canonical   []Virt               // by Virt (the number of a value, from 1): its canonical value
+	loads       map[loadKey]Virt     // the canonical value of the result of a load
 	initialAccs map[accKey]Virt      // the canonical value that an accumulator has before the list
 	writable    [numClasses]uint32   // by class: bit set of the registers that instructions may write
 	registers   [numClasses][32]Virt // by class and register: the canonical value in the register, or 0
@@ -66,7 +66,7 @@ type checker struct {
 	stores      []Mem                // destinations of the stores so far
 }
 
-// checkers pools checkers to reuse their memory.
+// checkers is a pool of checkers whose memory is reused.
 var checkers = sync.Pool{New: func() any {
 	return &checker{loads: map[loadKey]Virt{}, initialAccs: map[accKey]Virt{}, changedAccs: map[accKey]Virt{}}
 }}
@@ -99,7 +99,7 @@ func keyOf(acc *Acc) accKey { return accKey{acc.Index, acc.Iteration} }
 
 // setInitialState sets the state before the list.
 func (c *checker) setInitialState() {
-	c.writable = c.registerFile.Pool // the registers that the allocator may assign; permanent registers are added below
+	c.writable = c.registerFile.Pool // registers that the allocator may assign; the code below adds permanent registers
 	for virt := range c.values {
 		value, register := &c.values[virt], c.registerFile.Permanent[virt]
 		switch {
@@ -168,7 +168,7 @@ func (c *checker) check(allocated *Allocated) error {
 	if virt == 0 {
 		return errors.New("the source operand holds no value")
 	}
-	if allocated.From >= 0 { // it replaces a Move of the list
+	if allocated.From >= 0 { // the instruction replaces a Move of the list
 		if c.inst.Name != Move || virt != c.canonical[c.inst.Src[0].Virt] {
 			return fmt.Errorf("the instruction moves value %d instead of value %d", virt, c.inst.Src[0].Virt)
 		}
@@ -229,7 +229,7 @@ func (c *checker) loadedValue(name string, mem *Mem, to *Operand) (Virt, error) 
 	return virt, nil
 }
 
-// checkNotOverwritten returns an error if a store so far may have changed the memory, or if the memory is accessed in
+// checkNotOverwritten returns an error if an earlier store may have changed the memory, or if the memory is accessed in
 // the wrong list.
 func (c *checker) checkNotOverwritten(mem *Mem) error {
 	if mem.Space == PerRow && !c.policy.OncePerRow {

@@ -20,8 +20,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Few returns a few kernels with their names: of pointwise formulas, of calls of ops, and of a product with an
-// epilogue. lookup finds ops by name. [Many] returns more of them. Kernels are generated while the caller iterates.
+// Few returns a few kernels with their names: kernels of pointwise formulas, of calls of ops, and of a product with an
+// epilogue. lookup finds ops by name. [Many] returns more kernels. Kernels are generated while the caller iterates.
 func Few(t *testing.T, lookup graph.Lookup) iter.Seq2[string, *ir.Kernel] {
 	return func(yield func(string, *ir.Kernel) bool) {
 		for _, sample := range formulas {
@@ -129,8 +129,9 @@ func fusedCalls(t *testing.T, lookup graph.Lookup) []*conform.Call {
 	return fused
 }
 
-// Many returns the kernels of [Few], and kernels of larger products and of products with epilogues. It also returns
-// the kernels of every step-th expression of a list: the [conform.Primitives], followed by the [conform.Functions].
+// Many returns the kernels of [Few], and kernels of larger products and of products with epilogues. From a list of
+// expressions (the [conform.Primitives], followed by the [conform.Functions]) it takes every step-th expression, and
+// returns its kernel.
 func Many(t *testing.T, lookup graph.Lookup, step int) iter.Seq2[string, *ir.Kernel] {
 	functions := conform.Functions(tensor.Float32, tensor.Float64, tensor.Int64, tensor.Complex64)
 	codes := append(conform.Primitives(), functions...)
