@@ -32,8 +32,8 @@ var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 <<
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
 // denseChainedCalls is the number of calls that follow the first call of a probe of dense accesses. Each reads the
-// result of the call before it, as the steps of a network do. In 7 of 8 calls, the operand thus is in the caches as far
-// as it fits.
+// result of the call before it, as the steps of a network do. In 7 of 8 calls, the part of the operand that fits into
+// the caches is thus cached.
 const denseChainedCalls = 7
 
 // accessCalls has a function for each kind of access. Each function returns a call that accesses about the given
@@ -69,8 +69,8 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	// Random access.
 	graph.Gathered: func(bytes int) graph.RateCall {
 		const columns = 64
-		// The call accesses more than the given number of bytes, by a third: an element and its result take 4 bytes each,
-		// and its index takes 8.
+		// The call accesses a third more than the given number of bytes: an element takes 4 bytes, its result 4 and its index
+		// 8.
 		rows := max(16, bytes/(12*columns))
 		return graph.RateCall{Op: "gather", Attrs: graph.Attrs{"dim": 0}, Impl: "elements",
 			In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Int64, rows, columns)}}
@@ -106,8 +106,8 @@ func channelsLast(shape ...int) tensor.Meta {
 }
 
 // linearCall returns a call of an implementation of linear. It multiplies a matrix of the given number of rows by
-// constants of about the given number of bytes. The matrix of the constants has 1024 columns, as in networks, or fewer
-// if it would have fewer than 16 rows.
+// constants of about the given number of bytes. The matrix of the constants has 1024 columns, as in networks. A small
+// matrix has fewer columns, so that it has at least 16 rows.
 func linearCall(impl string, rows, bytes int) graph.RateCall {
 	const minConstantRows = 16
 	columns := min(1024, bytes/(4*minConstantRows))
@@ -116,13 +116,13 @@ func linearCall(impl string, rows, bytes int) graph.RateCall {
 }
 
 // maxLayerBytes is the maximum size of the constants of a probe without panels: the typical size of the constants of
-// one network step. A probe of a larger footprint has constants of this size too. Between two measured calls, it
-// accesses as many other bytes as the footprint ([probe.bytesBetweenCalls]).
+// one network step. A probe of a larger footprint has constants of this size too. Between two measured calls, such a
+// probe accesses other memory of the size of the footprint ([probe.bytesBetweenCalls]).
 const maxLayerBytes = 1 << 20
 
 // maxPanelsBytes is the maximum size of the constants that a probe reads in panels: the size for a large layer.
 const maxPanelsBytes = 4 << 20
 
-// panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). It is so
-// small that the reads determine the time of the product.
+// panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). The number is
+// small, so that the reads determine the time of the product.
 const panelRows = 48

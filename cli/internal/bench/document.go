@@ -188,7 +188,7 @@ func opLabel(step exec.Step, opOf map[string]string) string {
 	var labels []string
 	for i := 0; i < len(step.Ops); {
 		op, first := opOf[step.Ops[i]], i
-		if op == "" { // a pass inserted the node, so the graph as written does not have it
+		if op == "" { // a pass inserted the node, so it is not in the graph as written
 			return step.Node.Op.Name
 		}
 		for i < len(step.Ops) && opOf[step.Ops[i]] == op {
@@ -211,8 +211,8 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// addStep adds the time of a step to d. runs is a number of runs, and total the time of the step in all of them
-// together. work is the work of one call of the step, and predicted the estimated time of one call in nanoseconds.
+// addStep adds the time of a step to d. runs is a number of runs, and total is the sum of the step's times in these
+// runs. work is the work of one call of the step, and predicted the estimated time of one call in nanoseconds.
 func (d *timeDoc) addStep(total stepTime, work graph.Work, predicted, runs float64) {
 	calls := float64(total.calls) / runs
 	d.Calls += calls
@@ -275,7 +275,8 @@ func (d *ProfileDoc) summary() string {
 	return text
 }
 
-// maxRelativeSpread is the greatest (p90 - p10) / median of the times of profiled runs that is not reported as noise.
+// maxRelativeSpread is the limit of (p90 - p10) / median of the times of profiled runs. A greater value is reported as
+// noise.
 const maxRelativeSpread = 0.2
 
 // noiseOf describes the noise of profiled runs.

@@ -234,7 +234,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	wallTime := max(0, merged.last-merged.first-merged.nested)
-	if workers == 1 { // it may have left the step, computed other steps and come back; busy excludes their time
+	if workers == 1 { // the worker may have computed other steps between; busy excludes these
 		wallTime = min(wallTime, busy)
 	}
 	sum.wallTime += wallTime

@@ -1,7 +1,7 @@
 package catalogue
 
-// sameOp maps a name of PyTorch's operator suite to the op with the same computation. For some names, the op has its
-// operands in another order, or requires a certain value of an attribute.
+// sameOp maps a name of PyTorch's operator suite to the op with the same computation. Some of these ops take their
+// operands in another order, or give the same results only for a certain value of an attribute.
 var sameOp = map[string]string{
 	"__radd__": "add", "__rmul__": "mul", "__rdiv__": "div", "__rsub__": "rsub", "__rpow__": "pow",
 	"__rmod__": "remainder",

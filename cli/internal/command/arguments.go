@@ -112,7 +112,7 @@ func FileLabel(path string) string {
 	return base
 }
 
-// FileLabels maps each path to a label for results: its FileLabel if no other path has it, otherwise the path.
+// FileLabels maps each path to a label for results: the path's [FileLabel] if it is unique, otherwise the path.
 func FileLabels(paths []string) map[string]string {
 	labels, pathOf := map[string]string{}, map[string]string{} // pathOf is by label
 	for _, path := range paths {

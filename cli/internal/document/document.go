@@ -84,7 +84,7 @@ var valueOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInva
 	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 
 // Write writes a document. doc is a pointer to a struct. Each key of the struct is on its own line, and so is each item
-// of a list of objects. An error of w is returned by its Flush. Write panics if a value cannot be encoded.
+// of a list of objects. The caller gets an error of w from w.Flush. Write panics if a value cannot be encoded.
 func Write(w *bufio.Writer, doc any) {
 	var line bytes.Buffer
 	enc := jsontext.NewEncoder(&line, valueOptions)

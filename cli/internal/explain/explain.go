@@ -227,8 +227,8 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 	if err != nil || symbolic == nil {
 		return err
 	}
-	// ExplainLayout may branch on sizes. It records conditions in symbolic.Env, but not in symbolic.Guards, which names
-	// the node of each condition of inference. The conditions that it adds belong to the value's node.
+	// ExplainLayout may branch on sizes. It adds the conditions to symbolic.Env, but not to symbolic.Guards, which names
+	// the node of each condition. The added conditions belong to the value's node.
 	guardsBefore := len(symbolic.Env.Guards())
 	layout, err := inspect.ExplainLayout(symbolic.Graph, v.Name)
 	if err != nil {
@@ -320,8 +320,8 @@ func WriteLayout(w io.Writer, display term.Display, doc *Document) {
 	writePermutationRule(w, display, &doc.Layout)
 }
 
-// writePermutationRule prints the operands and the comparisons of PyTorch's rule for pointwise ops, if it gives the
-// layout.
+// writePermutationRule prints the operands and the comparisons of PyTorch's rule for pointwise ops, if this rule
+// determines the layout.
 func writePermutationRule(w io.Writer, display term.Display, layout *inspect.Layout) {
 	term.WriteList(w, display, "Operands of the permutation rule", layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},

@@ -60,8 +60,8 @@ const (
 )
 
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
-// is the tracer of the program. Minimum times would be too short: a step is fastest before the clock rate falls under
-// load, and their sum would be less than the time of any run.
+// is the tracer of the program. Minimum times would be too short, because a step is fastest before the clock rate falls
+// under load. The sum of the minimum times would be less than the time of any run.
 func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	generated := inputs.Sources{} // no files, so that all inputs are generated
 	inputSet, err := generated.ReadValues(g, &inputs.Arrays{})
