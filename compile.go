@@ -101,7 +101,7 @@ type Options struct {
 	// Tracer, if set, observes runs.
 	Tracer Tracer
 	// MemoryLimit is the maximum memory of a run in bytes. 0 is the memory available to the process when the graph is
-	// compiled. The memory of a device is a limit of its values. A negative value disables both limits.
+	// compiled. The values on a device are limited by the memory of the device. A negative value disables both limits.
 	MemoryLimit int
 	// InputsInMemory says that the inputs of a run are already in memory during compilation.
 	InputsInMemory bool

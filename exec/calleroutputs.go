@@ -39,8 +39,8 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 		if given == nil {
 			continue
 		}
-		// This call compares the tensor with its own dtype and shape, so it checks everything else: the dtype and the
-		// shape of the output may be unknown.
+		// The dtype and the shape of the output may be unknown. The call therefore passes the tensor's own dtype and shape,
+		// and checks everything else.
 		if err := caller.checkTensor(i, given.DType, given.Shape); err != nil {
 			return err
 		}

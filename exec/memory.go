@@ -91,8 +91,9 @@ func (a *memoryAttempts) planWithoutAffinity() *memoryPlanner {
 	return planner
 }
 
-// planWithAffinity makes a plan with affinity, whose arena is at most slightly larger than without. Each failed attempt
-// removes the affinity of more memory: see dropAffinity. If no attempt succeeds, the plan has no affinity.
+// planWithAffinity makes a plan with affinity, whose arena is at most slightly larger than without affinity. Each
+// failed attempt removes the affinity of more memory: see dropAffinity. If no attempt succeeds, the plan has no
+// affinity.
 func (a *memoryAttempts) planWithAffinity(without *memoryPlanner) *memoryPlanner {
 	policy := memoryPolicy{ignoresAffinity: make([]bool, len(a.storages)+len(a.steps)),
 		maxBytes: without.host.size + without.host.size/arenaGrowthDivisor, extendsLast: without.extendsLast}

@@ -249,7 +249,8 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 	return offset, previousUsers
 }
 
-// dropAffinity removes the affinity, in later plans, of all memory that is live now: the arena exceeds its limit.
+// dropAffinity removes the affinity of all memory that is live now, for later plans. It is called when the arena
+// exceeds its limit.
 func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 	m.ignoresAffinity[memoryIndex] = true
 	for s := range m.storages {
@@ -259,8 +260,8 @@ func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 }
 
 // freeAfter frees memory whose last use was step i. Memory of a pipelined group is freed after the last step of the
-// group: extendLifetimes makes this step the last use. The step need not have an address of the memory, so the loop
-// visits the addresses of all steps of the group.
+// group: extendLifetimes makes this step the last use. This step may not use the memory itself, so the loop visits the
+// addresses of all steps of the group.
 func (m *memoryPlanner) freeAfter(i int) {
 	step := &m.program.steps[i]
 	if step.kernel.Scratch > 0 {

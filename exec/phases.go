@@ -154,9 +154,9 @@ func (r *sectionRun) removePhase(open stepPhase) {
 	}
 }
 
-// finishStep marks a step as finished. Steps of the section that waited only for this step become ready. The worker
-// continues with the first of them: finishStep returns its first phase. It adds the others to readySteps. It returns
-// noPhase if there is none, or if the section is over.
+// finishStep marks a step as finished. Steps of the section that waited only for this step become ready. finishStep
+// returns the first phase of one such step, with which the worker continues, and adds the other steps to readySteps. It
+// returns noPhase if no step becomes ready, or if the section is over.
 func (s *Session) finishStep(worker *workerState, step int) (continued stepPhase) {
 	run := &s.sectionRun
 	const done = true

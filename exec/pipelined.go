@@ -123,8 +123,7 @@ func (p *Program) readsOtherResult(i, first int) bool {
 
 // runPipelined runs the group of steps from first to end-1, one chunk after another: always the next chunk of the
 // latest step whose operands are ready. To find it, the loop starts at the last step, and goes back while a step must
-// wait. If it arrives at a step that has ended, it continues with the step after it, which then has all of its
-// operands.
+// wait. If it arrives at a step that has ended, it continues with the following step, whose operands are then complete.
 func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, end int) error {
 	var nextChunk [maxGroupSteps]int // nextChunk[k] is the next chunk of step k of the group
 	for i := end - 1; ; {

@@ -192,8 +192,8 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 	return nil
 }
 
-// viewOfInput returns a view of an input. declared is the layout of the input in the program, and meta the layout of
-// the view there. The caller's tensor may begin at another offset.
+// viewOfInput returns a view of an input. declared and meta are the layouts of the input and of the view in the
+// program. The caller's tensor may begin at another offset.
 func (s *Session) viewOfInput(ctx context.Context, input *tensor.Tensor, declared, meta tensor.Meta) (*tensor.Tensor,
 	error) {
 	shiftBytes := (input.Offset - declared.Offset) * input.DType.Size() // the view may have another element size

@@ -43,7 +43,7 @@ type Options struct {
 	// all candidates with the same graph, sizes, pins, options and prices.
 	BoundNS *float64
 	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds. The
-	// latter is 0 if Until is set.
+	// number of all rounds is 0 if Until is set.
 	Progress func(done, total int)
 
 	measureEqualPlans bool // measures equal plans separately, for tests of the statistics
@@ -97,7 +97,7 @@ type Measurement struct {
 // steady state of a program on an otherwise idle machine: see [Options.Turn]. Programs may be compiled in any way: with
 // the caller's strategies, costs or passes, with or without pins. Programs with equal plans are measured once.
 //
-// Every pair of plans is tested for a difference: see [Ranking]. Values of outputs are compared with those of the first
+// Every pair of plans is tested for a difference: see [Ranking]. Outputs are compared with the outputs of the first
 // program. Integers and bools must be equal. If both programs are exact (graphrun.Options.Exact), only the order of
 // summation differs, and floats must agree within a few units in the last place. Otherwise they must agree within 2e-5
 // (float32) of the output's largest value. Differences are not an error: they are listed in [Comparison.Differences].

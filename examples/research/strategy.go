@@ -100,7 +100,8 @@ func (o *orders) descend() {
 	}
 }
 
-// improvement is the greatest ratio of costs that counts as an improvement; rounding errors do not.
+// improvement is the maximum ratio of the new cost to the old cost that counts as an improvement. It excludes rounding
+// errors.
 const improvement = 0.999
 
 // improve gives a value the order with the least cost of the nodes that compute and read it. It reports whether the

@@ -271,8 +271,8 @@ func (w *svgWriter) writeFrame(label string, corner graphdraw.Point, size graphd
 		formatTenth(size.Width), formatTenth(size.Height), escapeXML(label))
 }
 
-// connectPorts connects the ports of item i of an open group, itself an open group, with the lines around item i.
-// origin is the upper left corner of the drawing of it, and innerOrigin that of the drawing of item i.
+// connectPorts connects the ports of an open group, item i of the group `it`, with the lines around item i. origin and
+// innerOrigin are the upper left corners of the drawings of `it` and of item i.
 func (w *svgWriter) connectPorts(it *item, i int, origin, innerOrigin graphdraw.Point) {
 	child := it.items[i]
 	outer, inner := w.levels[it], w.levels[child]
