@@ -146,9 +146,9 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 			return err
 		}
 	}
-	// Free the programs of the new point and its neighbours that no further comparison needs: those between two pairs
-	// that are not open. The end points keep their programs. The program of the last point is needed for the comparison
-	// with the next start size.
+	// Free the programs of the new point and its neighbours that no further comparison needs. A comparison needs the
+	// program of a point if one of the two pairs with this point is open. The end points keep their programs. The program
+	// of the last point is needed for the comparison with the next start size.
 	for k := max(i-1, 1); k <= min(i+1, last-1); k++ {
 		if !bisection.isOpen(k) && !bisection.isOpen(k+1) {
 			bisection.points[k].program = nil

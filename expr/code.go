@@ -187,8 +187,8 @@ type Func struct {
 	Name     string // unique among all functions
 	F        func(a, b, c float64) float64
 	ArgCount int // number of operands, 1 to 3
-	// Complex is not nil if F computes the real part of a function of a complex number. Im then computes the imaginary
-	// part, and Complex both parts in the time of one.
+	// Complex and Im are for a function of a complex number, of which F computes only the real part. Im computes the
+	// imaginary part. Complex computes both parts, in the time of one part. It is nil for other functions.
 	Complex func(z complex128) complex128
 	Im      *Func
 }

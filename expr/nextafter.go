@@ -3,8 +3,8 @@ package expr
 import "github.com/graphrun/graphrun/tensor"
 
 // nextafter is the next number of the operands' dtype after the first operand in the direction of the second. Without
-// the sign bit, the bits of floats have, as integers, the order of the magnitudes. The next number therefore has bits
-// that are greater or less by one step.
+// the sign bit, the bits of floats, read as integers, are in the order of the magnitudes. The next number therefore has
+// bits that are greater or less by one step.
 func nextafter(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promoteFloat(x...)
 	t.reject(dtype, dtype.IsComplex() || dtype == tensor.Float16, "a next number")

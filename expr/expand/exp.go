@@ -18,7 +18,7 @@ import (
 // Only for exp of float32, n is a multiple of 1/4 (step ln 2) or 1/8 (step ln 4), so that r is smaller. magic is then
 // smaller too, and a table has the powers of the fractions.
 //
-// The functions differ in the multiplication by the power of 2, which may overflow or underflow although the result
+// The functions differ in how they multiply by the power of 2. The power may overflow or underflow although the result
 // does not:
 //
 //	exp of float64   p * 2^n by a scaling instruction, or p * 2^h * 2^(n-h) without (exp64)

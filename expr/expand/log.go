@@ -96,8 +96,8 @@ func (e *expander) logSpecial(u, x, log expr.Value) expr.Value {
 	return e.choose(e.less(zero, u), log, special)
 }
 
-// splitConstant returns hi + lo as a sum of two constants of the dtype. lo is the rounding error of hi in float64. For
-// float32, the low constant is the rounding error of hi in float32.
+// splitConstant returns hi + lo as a sum of two constants of the dtype. The arguments are a float64 and its rounding
+// error. For float32, low is the rounding error of hi in float32.
 func (e *expander) splitConstant(hi, lo float64) (high, low expr.Value) {
 	if e.dtype == tensor.Float32 {
 		rounded := float64(float32(hi))

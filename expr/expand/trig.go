@@ -32,8 +32,8 @@ var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	wide := e.wide()
 	x = wide.Convert(tensor.Float64, x)
-	// fraction returns c*x minus an integer. The product c*x is not rounded. If it is so large that its rounding error
-	// exceeds 1, this error is the result and still has an integer part, which withoutInteger drops.
+	// fraction returns c*x minus an integer. The product c*x is not rounded. For a large product, the rounding error may
+	// exceed 1. The result is then this error, and withoutInteger drops its integer part.
 	fraction := func(c float64) expr.Value {
 		minusInteger := wide.Emit(expr.Rint, wide.mul(x, wide.constant(-c)))
 		return wide.fma(x, wide.constant(c), minusInteger)
@@ -166,7 +166,7 @@ func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 func (e *expander) asin(x expr.Value) expr.Value {
 	s, t, isLarge := e.arcsinParts(x)
 	_, lo := e.halfPi()
-	quarterPi := e.constant(math.Pi / 4) // added twice, because pi/4 - 2s is smaller than pi/2 - 2s and rounds finer
+	quarterPi := e.constant(math.Pi / 4) // added twice: pi/4 - 2s is smaller than pi/2 - 2s, so it is rounded less
 	ifLarge := e.add(quarterPi, e.add(e.fma(s, e.constant(-2), quarterPi), e.fma(t, e.constant(-2), lo)))
 	return e.withSign(e.choose(isLarge, ifLarge, e.add(s, t)), e.signBit(x))
 }

@@ -1,7 +1,7 @@
 // Package elementary computes elementary functions of float64 and complex128 in Go, within 2 ulp. It also has the
 // polynomials and tables that it shares with package expand. The results have the same bits on all processors. The
 // results of packages math and math/cmplx differ between processors: these packages have assembly for some processors,
-// and Go fuses products with sums on others. Some are also less accurate or slower:
+// and Go fuses products with sums on others. Some functions of these packages are also less accurate or slower:
 //
 //   - sin, cos, tan: near multiples of pi/2 package math loses most digits. Small angles are reduced by pi/2 in two
 //     parts, others by 192 bits of 2/pi (Payne and Hanek).
