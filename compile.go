@@ -53,8 +53,8 @@ func CompileContext(ctx context.Context, g *graph.Graph, o Options) (*Program, e
 
 // Options choose how a graph is planned and run. Zero values are good defaults.
 type Options struct {
-	// Strategy chooses layouts and implementations; nil is [Optimal]. Under every strategy, outputs have the layouts
-	// that the graph infers, unless they are pinned.
+	// Strategy chooses layouts and implementations; nil is [Optimal]. Under every strategy, outputs that are not pinned
+	// have the layouts that the graph infers.
 	Strategy Strategy
 	// Threads is the maximum number of workers of a run; 0 is GOMAXPROCS.
 	Threads int

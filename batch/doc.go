@@ -17,9 +17,9 @@
 //
 // # Failures
 //
-// An input that cannot be read or run is recorded with its error and does not end the run. Later runs report it again
-// without computing it, unless its digests differ or [Options.Retry] is set. An error when an output is written, such
-// as a full disk, ends the run. All finished outputs remain.
+// An input that cannot be read or run is recorded with its error and does not end the run. Later runs report the
+// recorded error and do not compute the input again. They compute it again if its digests differ or [Options.Retry] is
+// set. An error when an output is written, such as a full disk, ends the run. All finished outputs remain.
 //
 // # Results
 //

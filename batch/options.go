@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Loader loads the model. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
-	// Compile has the options by which the model is compiled. Compile.Threads is the maximum number of workers of one
-	// run. At most GOMAXPROCS / Compile.Threads runs are active at the same time.
+	// Compile has the options for compiling the model. Compile.Threads is the maximum number of workers of one run. At
+	// most GOMAXPROCS / Compile.Threads runs are active at the same time.
 	Compile graphrun.Options
 	// Images describes the conversion of images to tensors.
 	Images Images
@@ -110,7 +110,7 @@ func Find(patterns ...string) (list []Input, err error) {
 // fixedDirectory returns the longest leading directory of a pattern that has no special characters.
 func fixedDirectory(pattern string) string {
 	special := `*?[\`
-	if os.PathSeparator == '\\' { // then \ does not escape characters
+	if os.PathSeparator == '\\' { // on Windows, \ does not escape characters
 		special = `*?[`
 	}
 	dir := pattern

@@ -28,7 +28,7 @@ type column struct {
 	value     *graph.Value                 // the input
 	labels    graph.Labels                 // the strings for which the elements stand, if any
 	parseInto func(dst, text []byte) error // parses an element and stores its bytes; nil for strings
-	shape     []int                        // of a row; -1 for an unknown size
+	shape     []int                        // shape of a row; -1 for an unknown size
 	rowSize   int                          // number of elements of a row; for CSV files only
 	fields    []int                        // for each element of a row: the index of its field in a CSV record
 	rows      int                          // number of rows so far
@@ -179,9 +179,9 @@ func numberFields(columns []*column, maxFields int) (recordSize int, err error) 
 // nameFields sets the fields of columns from a record of names. It returns false if the record names no input, and an
 // error if it names some elements of inputs but not all.
 func nameFields(columns []*column, record []string) (named bool, err error) {
-	fields := make([][]int, len(columns)) // by column; used only if no name is missing
+	fields := make([][]int, len(columns)) // indexed by column; used only if no name is missing
 	missing := ""
-	indices := make(map[string]int, len(record)) // of the first field with each name
+	indices := make(map[string]int, len(record)) // index of the first field with each name
 	for field, name := range slices.Backward(record) {
 		indices[name] = field
 	}

@@ -42,7 +42,7 @@ const denseChainedCalls = 7
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	// Sequential access to an operand and a result.
 	graph.Dense: func(bytes int) graph.RateCall {
-		elements := bytes / 8 // of the operand and of the result
+		elements := bytes / 8 // in the operand, and in the result
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, elements)}}
 	},
 	// Sequential access to constants, by a product with a single row.
@@ -54,7 +54,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	},
 	// Copies of sequential runs.
 	graph.Copied: func(bytes int) graph.RateCall {
-		elements := bytes / 16 // of each of the two operands; the result has twice as many
+		elements := bytes / 16 // in each of the two operands; the result has twice as many
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, elements),
 			tensor.New(tensor.Float32, elements)}}
 	},
@@ -62,7 +62,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Tiled: tiledCall,
 	// Access to a part of every cache line.
 	graph.Strided: func(bytes int) graph.RateCall {
-		elements := bytes / 8 // each element of the operand is 16 bytes after the one before; the gaps are not counted
+		elements := bytes / 8 // elements of the operand are 16 bytes apart; the gaps are not counted
 		operand := tensor.Meta{DType: tensor.Float32, Shape: []int{elements}, Strides: []int{4}}
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{operand}}
 	},
@@ -81,7 +81,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 // from row-major to channels-last. Each of the two copies accesses about the given number of bytes.
 func tiledCall(bytes int) graph.RateCall {
 	const elementBytes = 4 + 4         // an element of the operand and one of the result
-	const typicalChannels = 128        // of transposed images
+	const typicalChannels = 128        // number of channels of a transposed image
 	const minSide, maxSide = 7, 7 << 4 // images in networks have sides of 7, 14, 28, 56 and 112
 	imageSide := minSide
 	for imageSide < maxSide && imageSide*imageSide*typicalChannels*elementBytes < bytes {

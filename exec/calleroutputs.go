@@ -79,7 +79,7 @@ func (caller *callerOutputs) checkMemory(i int, whole *graph.Graph, in []*tensor
 	return nil
 }
 
-// checkTensor returns an error unless the tensor given for output i has the given dtype and shape.
+// checkTensor returns an error if the tensor given for output i has another dtype or shape than the arguments.
 func (caller *callerOutputs) checkTensor(i int, dtype tensor.DType, shape []int) error {
 	return checkOutputTensor(caller.outputs[i].Name, dtype, shape, caller.tensors[i])
 }

@@ -202,7 +202,7 @@ func (p *Program) uploadBlock(block *uploadedBlock, size int) (err error) {
 // deviceSession is the memory of a session on the device.
 type deviceSession struct {
 	queue     graph.Queue
-	addresses []graph.DeviceAddress // of all steps, one after another; those of a step start at step.firstPtr
+	addresses []graph.DeviceAddress // of all steps in order; the addresses of a step start at step.firstPtr
 	arena     graph.DeviceMemory    // nil if it is empty
 }
 

@@ -17,10 +17,10 @@ type memoryPlanner struct {
 	program  *Program
 	host     arena    // the arena on the host
 	device   arena    // the arena on the device
-	affinity affinity // of the arena on the host
+	affinity affinity // affinity in the arena on the host
 
 	storages    []storagePlan        // by storage
-	overwrites  []int                // by storage: 1 + the input that it may overwrite (overwrite.go), or 0
+	overwrites  []int                // indexed by storage: 1 + the input that it may overwrite (overwrite.go), or 0
 	writingStep graph.ByValue[int32] // for each value, also one stored within another: the step that writes it
 	// groupStart is the first step of the current pipelined group: steps whose chunks run interleaved (pipelined.go).
 	// If the current step is in no group, groupStart is the current step.
@@ -29,16 +29,16 @@ type memoryPlanner struct {
 
 // storagePlan is the state of a storage in a memory plan.
 type storagePlan struct {
-	mergedInto    int     // the storage that it overwrites in place, or itself
+	mergedInto    int     // the storage that this storage overwrites in place, or itself
 	isPlaced      bool    // whether it has an address in the arena
 	users         []int32 // its users since the last in-place reuse; nil if freed
-	previousUsers []int32 // the users of its memory before it got the memory
+	previousUsers []int32 // the previous users of its memory
 }
 
-// waits records which steps wait for which.
+// waits records pairs of steps in which the later step waits for the earlier step.
 type waits struct {
 	steps        []step
-	latestWaiter []int32 // by step: the latest step that already waits for it
+	latestWaiter []int32 // indexed by step: the latest step that already waits for this step
 }
 
 // addWait makes step i wait for an earlier step, unless it already does.
@@ -130,7 +130,7 @@ func (m *memoryPlanner) waitForOperands(i int) {
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	placed, planned := &m.program.storages[storage], &m.storages[storage]
 	switch {
-	case placed.kind != inArena: // no memory of the arena
+	case placed.kind != inArena: // the storage is not in the arena
 	case !planned.isPlaced && storage == m.program.storageOf(v): // not merged into the storage of an operand
 		placed.arenaOffset, planned.previousUsers = m.alloc(i, placed.bytes, storage, placed.place)
 		planned.isPlaced = true
@@ -163,8 +163,8 @@ func (m *memoryPlanner) addUser(storage int, step int32) {
 	}
 }
 
-// reuseInPlace lets the results of step i reuse the memory of operands that no later step uses. The pairs of a result
-// and an operand for which the kernel permits this are in kernel.InPlace.
+// reuseInPlace lets the results of step i reuse the memory of operands that no later step uses. kernel.InPlace has the
+// permitted pairs of a result and an operand.
 func (m *memoryPlanner) reuseInPlace(i int) {
 	program := m.program
 	step := &program.steps[i]

@@ -162,7 +162,7 @@ func (s *Session) finishStep(worker *workerState, step int) (continued stepPhase
 	const done = true
 	s.endStep(worker, done)
 	next, newShareable := noStep, 0 // newShareable: number of new steps worth sharing
-	policy := workerpool.StartNone  // whether to wake workers for them
+	policy := workerpool.StartNone  // whether to wake workers for the new steps
 	for _, waitingStep := range s.program.steps[step].waitingSteps {
 		if !run.becomesReady(int(waitingStep)) {
 			continue

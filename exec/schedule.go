@@ -64,7 +64,7 @@ func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 			if err != nil {
 				return err
 			}
-			worker.mem.Scratch = nil // again for the next calls, which have no scratch memory
+			worker.mem.Scratch = nil // reset for the next calls, which have no scratch memory
 			continue
 		}
 		if ctx.Err() != nil {

@@ -59,7 +59,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	if profile == nil {
 		profile = machine.SharedDefaultProfile()
 	}
-	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)} // of all steps
+	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)} // the sharing of all steps
 	whole.costsNS = p.stepCostsNS(profile, whole.minSharedNS)
 	isSplit := p.chooseSplits(whole.costsNS, whole.minSharedNS)
 	savedNS := p.savings(whole.costsNS, isSplit, whole.minSharedNS)

@@ -83,7 +83,7 @@ func (s *Session) runLeader() {
 	run.job.Begin()
 	defer run.job.End() // also if a kernel calls runtime.Goexit
 
-	shareableSteps := 0 // of the steps that are ready at the start
+	shareableSteps := 0 // number of shareable steps that are ready at the start
 	for _, step := range run.readySteps {
 		if run.isWorthSharing(int(step)) {
 			shareableSteps++

@@ -59,7 +59,7 @@ type splitSearch struct {
 
 // changeWhileFaster splits steps (if toSplit is true) or reverts splits, until no change saves time.
 func (s *splitSearch) changeWhileFaster(toSplit bool) {
-	lossesNS := make([]float64, len(s.isSplit)) // the time that transfers of a step add if it is split
+	lossesNS := make([]float64, len(s.isSplit)) // the time that the transfers of a step add if the step is split
 	for range maxPasses {
 		clear(lossesNS) // computed once per pass: changes of a pass affect only the next pass
 		for _, transfer := range s.transfers {

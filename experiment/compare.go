@@ -145,7 +145,7 @@ type contender struct {
 	report          *report.Plan
 	exact           bool
 	measuredInstead *contender // an earlier contender with an equal plan; nil if this contender is measured
-	identity                   // of its plan and its layout problem
+	identity                   // identity of the plan and of its layout problem
 	run             timedRun
 
 	times       []float64                 // by measured run: its time in nanoseconds

@@ -17,7 +17,7 @@ const maxExactSamples = 25
 func mannWhitney(a, b []float64) float64 {
 	ranks := rankSamples(a, b)
 	if len(ranks.tieSizes) == 1 {
-		return 1 // all are equal
+		return 1 // all samples are equal
 	}
 	if ranks.n1 <= maxExactSamples && ranks.n2 <= maxExactSamples {
 		return ranks.exactP()

@@ -124,7 +124,8 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	return &MemorySearch{float64(found.BoundPS) / machine.PSPerNS, int(found.LeastBytes), found.Rejected}, nil
 }
 
-// Sensitivity returns by which factors the price of copies must rise or fall before another plan becomes the cheapest.
+// Sensitivity returns the factors by which the price of copies must rise or fall until another plan becomes the
+// cheapest.
 func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
 	model, err := (*program.Program)(p).Model()
 	if err != nil {

@@ -32,7 +32,7 @@ func (u units) cells(values []*float64) (unit string, cells []string) {
 	}
 	decimals := 0
 	if index > 0 {
-		exponent := int(math.Floor(math.Log10(smallest / scale))) // of the first of the three digits
+		exponent := int(math.Floor(math.Log10(smallest / scale))) // exponent of the first of the three digits
 		decimals = min(3, max(0, 2-exponent))
 	}
 	for _, value := range values {

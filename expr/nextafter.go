@@ -24,6 +24,6 @@ func nextafter(t *typer, x []formulaValue) formulaValue {
 	result := t.b.Emit(Select, t.b.Emit(Eq, from, zero), least.re, t.b.Bits(dtype.OpMath(), next))
 	// If neither from < to nor to < from, the numbers are equal or one is NaN: the result is to.
 	result = t.b.Emit(Select, t.b.Emit(Lt, from, to), result, t.b.Emit(Select, t.b.Emit(Lt, to, from), result, to))
-	result = t.b.Emit(Select, t.b.Emit(Eq, from, from), result, from) // from, if it is NaN
+	result = t.b.Emit(Select, t.b.Emit(Eq, from, from), result, from) // the result is from if from is NaN
 	return formulaValue{dtype: dtype, re: result, im: None}
 }

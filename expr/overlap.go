@@ -53,7 +53,7 @@ type passJoiner struct {
 	program *RowProgram
 	builder *Builder
 	group   int     // number of rows that a pass processes together
-	in      []Place // by operand of the new code
+	in      []Place // indexed by operand of the new code
 
 	// For Pipeline, otherwise nil.
 

@@ -92,7 +92,7 @@ type modelEntry struct {
 
 var (
 	modelsLock sync.Mutex
-	models     = map[string]*modelEntry{} // by the JSON of Options
+	models     = map[string]*modelEntry{} // the key is the JSON of Options
 )
 
 // acquire returns the model of a key, and loads it if no instance uses it. release must be called after success.

@@ -32,7 +32,7 @@ func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	quarters := e.sub(q, e.roundingNumber())
 	first := e.fma(quarters, e.constant(-elementary.PiOver2[0]), a)
 	second := e.mul(quarters, e.constant(-elementary.PiOver2[1]))
-	secondError := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // of rounding second
+	secondError := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // error of second
 	r, low = e.twoSum(first, second)
 	return q, r, e.add(low, e.fma(quarters, e.constant(-elementary.PiOver2[2]), secondError))
 }
@@ -119,7 +119,7 @@ func (e *expander) twoOverPiWindow(bitOffset expr.Value) (window [3]expr.Value) 
 		words[i] = e.intConst(tableWord)
 	}
 	for step := 16; step > 0; step /= 2 {
-		bit := uint64(step) << 6 // of bitOffset: a word has 2^6 bits
+		bit := uint64(step) << 6 // the bit of bitOffset for this step: a word has 2^6 bits
 		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.intConst(bit)), e.intConst(bit))
 		// The loop below reads words 0 to 3, and later steps shift by at most step-1 words.
 		for i := 0; i < step+3 && i+step < len(words); i++ {

@@ -222,7 +222,7 @@ func (e *expander) tanh(x expr.Value) expr.Value {
 		return e.tanh64(x)
 	}
 	magnitude := e.clampMax(e.Emit(expr.Abs, x), 9.2) // the result for 9.2 rounds to 1
-	const factor = 1                                  // of the operand
+	const factor = 1                                  // factor of the operand
 	return e.withSign(e.evalPiecewise(&elementary.TanhPieces, magnitude, factor), e.signBit(x))
 }
 

@@ -26,7 +26,7 @@ func (e *expander) log(x expr.Value) expr.Value {
 // frexp returns n as a float, and m = 1+f, for a positive x. A subnormal x is first multiplied by a power of 2, and the
 // exponent of this power is then subtracted from n. For other x, the results are unspecified.
 func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
-	if e.lowPrecision { // of a float64 result, only the bits of a float32 are needed
+	if e.lowPrecision { // the result needs only the precision of float32
 		return e.splitExponent(x, e.originOf(elementary.TwoThirds))
 	}
 	shift := byDType(e, 24, 54) // for float32 and float64

@@ -157,7 +157,7 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 	abs := e.Emit(expr.Abs, x)
 	isLarge = e.less(e.constant(0.5), abs)
-	square := e.choose(isLarge, e.fma(abs, e.constant(-0.5), e.constant(0.5)), e.mul(abs, abs)) // of s
+	square := e.choose(isLarge, e.fma(abs, e.constant(-0.5), e.constant(0.5)), e.mul(abs, abs)) // the square of s
 	s = e.choose(isLarge, e.Emit(expr.Sqrt, square), abs)
 	return s, e.mul(e.mul(s, square), e.evalPoly(elementary.AsinPoly, square)), isLarge
 }
@@ -166,7 +166,7 @@ func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 func (e *expander) asin(x expr.Value) expr.Value {
 	s, t, isLarge := e.arcsinParts(x)
 	_, lo := e.halfPi()
-	quarterPi := e.constant(math.Pi / 4) // added twice: pi/4 - 2s is smaller than pi/2 - 2s, so it is rounded less
+	quarterPi := e.constant(math.Pi / 4) // added twice: pi/4 - 2s has a smaller rounding error than pi/2 - 2s
 	ifLarge := e.add(quarterPi, e.add(e.fma(s, e.constant(-2), quarterPi), e.fma(t, e.constant(-2), lo)))
 	return e.withSign(e.choose(isLarge, ifLarge, e.add(s, t)), e.signBit(x))
 }

@@ -55,7 +55,7 @@ func (prep *preparer) complexNumber(re, im expr.Value) expr.Value {
 	switch {
 	case first.Op != second.Op || first.DType != tensor.Float32 || second.DType != tensor.Float32:
 	case first.Op == expr.Load:
-		areParts := first.A == second.A && first.Imm == 0 && second.Imm == 1 // of one operand
+		areParts := first.A == second.A && first.Imm == 0 && second.Imm == 1 // both are parts of one operand
 		if areParts && !prep.isStored(re) {
 			return re
 		}

@@ -47,7 +47,7 @@ type Runner struct {
 type step struct {
 	loop            loop // nil for a mask test
 	dst, a, b, c, d place
-	skipCount       int // of a mask test: number of steps to skip
+	skipCount       int // for a mask test: the number of steps to skip
 	maskBit         bool
 }
 

@@ -67,8 +67,8 @@ func callOf[T float](f *expr.Func) loop {
 // loopTable has the loops of operations, indexed by operation and by dtype of the operands.
 type loopTable [expr.Scan + 1][tensor.Complex64 + 1]loop
 
-// table has the loops of all operations, except of the operations for which loopFor makes a loop. The functions each1,
-// each2 and each3 (loops.go) call a function for each element of one, two or three operands.
+// table has the loops of most operations. loopFor makes the loops of the other operations. The functions each1, each2
+// and each3 (loops.go) call a function for each element of one, two or three operands.
 var table = func() *loopTable {
 	t := new(loopTable)
 	setIntegers[int8, int32](t, tensor.Int8)
@@ -223,7 +223,7 @@ func fma32(a, b, c float32) float32 {
 	product, addend := float64(float64(a)*float64(b)), float64(c)
 	sum := product + addend
 	shifted := sum - product
-	roundingError := (product - (sum - shifted)) + (addend - shifted) // of the sum (Knuth's TwoSum)
+	roundingError := (product - (sum - shifted)) + (addend - shifted) // rounding error of the sum (Knuth's TwoSum)
 	if bits := math.Float64bits(sum); (roundingError > 0 || roundingError < 0) && bits&1 == 0 {
 		if (roundingError > 0) == (sum > 0) { // away from 0
 			bits++

@@ -127,7 +127,7 @@ func (p *profile) BeginRun(run *exec.Run) bool {
 	}
 	run.Data = g.newRecord(run)
 	if run.Parent == nil {
-		p.start = time.Now() // again, so that the run does not include the allocations above
+		p.start = time.Now() // set again, so that the time of the run excludes the allocations above
 	}
 	run.Data.(*runRecord).start = time.Since(p.start)
 	return true
@@ -234,7 +234,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	wallTime := max(0, merged.last-merged.first-merged.nested)
-	if workers == 1 { // the worker may have computed other steps between; busy excludes these
+	if workers == 1 { // the worker may have computed other steps meanwhile; busy excludes them
 		wallTime = min(wallTime, busy)
 	}
 	sum.wallTime += wallTime

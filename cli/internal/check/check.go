@@ -83,7 +83,7 @@ func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Doc
 		return nil, err
 	}
 	doc := &Document{Missing: []Missing{}}
-	operators, err := f.MissingOperators() // of a model; nil for a graph file, whose missing ops are mistakes below
+	operators, err := f.MissingOperators() // nil for a graph file, whose missing ops are mistakes below
 	if err != nil {
 		return nil, exit.UsageError(err)
 	}
@@ -160,7 +160,7 @@ func (d *Document) write(w io.Writer, display term.Display, path string) {
 
 // writeMissing prints the table of unsupported operators.
 func (d *Document) writeMissing(w io.Writer, display term.Display) {
-	const minWidth = 10 // of the column of names, in characters
+	const minWidth = 10 // minimum width of the column of names, in characters
 	table := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
 		term.PhraseCol("names", minWidth), term.NameCol("did you mean").OmitIfAll(""))
 	for _, missing := range d.Missing {

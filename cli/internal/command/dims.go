@@ -72,7 +72,7 @@ func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	for _, d := range given {
 		name, _, _ := strings.Cut(d, "=")
 		if symbol, ok := g.SymbolNamed(name); ok && symbol != name {
-			delete(sizes, name) // sizes already has it under the symbol's name in the graph
+			delete(sizes, name) // sizes already has this size under the symbol's name in the graph
 		}
 	}
 	return sizes, nil

@@ -21,7 +21,7 @@ type Extensions struct {
 	AddedStrategies []graphrun.Strategy
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
-	Passes          []passes.Pass // replace the built-in passes, unless nil
+	Passes          []passes.Pass // replaces the built-in passes if not nil
 	AddedCommands   []*cobra.Command
 	lookup          graph.Lookup // set by Complete
 }

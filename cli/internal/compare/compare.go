@@ -281,7 +281,7 @@ type comparison struct {
 	commandLine string
 	profile     report.Profile // the cost profile of all plans
 	rows        []Row
-	notes       report.Notes    // of all graphs
+	notes       report.Notes    // notes about all graphs
 	printed     map[string]bool // the notes that were printed
 
 	Verdicts    []Verdict

@@ -153,7 +153,7 @@ func (search *memorySearch) trySolutions(ctx context.Context, requested *graphru
 	if search.cheapest.program != nil {
 		knownCost = search.cheapest.doc.CostNS
 	}
-	var compileErr error // an error of need; CheapestWithin also returns errors of its own
+	var compileErr error // an error of the function need; CheapestWithin also returns other errors
 	need := func(c experiment.Choice) (bytes int, err error) {
 		const listed = false // the document has only the number of these plans
 		bytes, compileErr = search.try(ctx, c.Strategy(), listed)

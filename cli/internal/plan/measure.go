@@ -53,7 +53,7 @@ func (s *stepTimer) BeginChunk(exec.Position) {}
 // EndChunk does nothing.
 func (s *stepTimer) EndChunk(exec.Position, error) {}
 
-// The least number and the least total time of the runs of --measure.
+// The minimum number and the minimum total time of the runs of --measure.
 const (
 	measureRuns = 10
 	measureSpan = time.Second

@@ -207,7 +207,7 @@ func markDifferences(previous, rows []passRow, isFirst bool) (marked []passRow, 
 		}
 		marked = append(marked, row)
 	}
-	insertRemoved("") // no row has an empty name: all other rows
+	insertRemoved("") // visits all remaining rows, because no row has an empty name
 	summary = fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)
 	if isFirst {
 		summary = format.Count(len(rows), "line")

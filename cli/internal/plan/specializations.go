@@ -16,8 +16,8 @@ import (
 // and Guards[i] its origin, such as the node that requires it. The regret of the plan at some sizes is its additional
 // cost, relative to a plan made for these sizes.
 //
-// An [inspect.Proof] is the result of the attempt to prove, for all sizes, a property of plans, such as no-copies. Its
-// cases are sets of sizes, each described by conditions, for which the property is shown.
+// An [inspect.Proof] is the result of the attempt to prove, for all sizes, a property of plans, such as no-copies. The
+// proof is divided into cases. A case has all sizes that satisfy certain conditions.
 
 // writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
 func writeClasses(w io.Writer, display term.Display, classes []inspect.Specialization) {

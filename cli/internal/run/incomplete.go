@@ -64,7 +64,7 @@ func (w *runWork) remainingPins(pins []string) []string {
 	}
 	remaining, originalNames := pinnableNames(w.runGraph), pinnableNames(w.fileGraph)
 	return slices.DeleteFunc(slices.Clone(pins), func(text string) bool {
-		name := text[:max(strings.LastIndexByte(text, '='), 0)] // of NAME=PIN
+		name := text[:max(strings.LastIndexByte(text, '='), 0)] // text is NAME=PIN
 		return originalNames[name] && !remaining[name]
 	})
 }

@@ -143,7 +143,7 @@ func otherMeta(meta tensor.Meta) tensor.Meta {
 	for _, n := range meta.Shape[2:] {
 		planeSize *= n
 	}
-	planeStrides := tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape)[2:] // of a row-major layout
+	planeStrides := tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape)[2:] // within a plane of a row-major layout
 	pixelStride := meta.Strides[meta.Rank()-1]                                // the distance of adjacent pixels
 	// The stride of the channels is a plane in row-major layout, and 1 in channels-last layout.
 	isRowMajor, isChannelsLast := meta.Strides[1] == planeSize, meta.Strides[1] == 1
@@ -154,7 +154,7 @@ func otherMeta(meta tensor.Meta) tensor.Meta {
 	strides := slices.Clone(meta.Strides)
 	switch {
 	case isRowMajor && planeSize > 0:
-		channels := meta.Strides[0] / planeSize // of the larger image, if meta is a slice of its channels
+		channels := meta.Strides[0] / planeSize // channels of the larger image, if meta is a slice of its channels
 		strides[1] = 1
 		for i, s := range planeStrides {
 			strides[2+i] = s * channels

@@ -163,8 +163,8 @@ func (d *Document) gapTable() *term.Table {
 }
 
 // slowdownTable has a row for each strategy with its slowdowns under the first measured condition, for each number of
-// threads. A slowdown is the median time divided by the median time of the graph's fastest plan, less 1. The table
-// has no row if nothing was measured.
+// threads. A slowdown is the median time divided by the median time of the graph's fastest plan, minus 1. The table has
+// no row if nothing was measured.
 func (d *Document) slowdownTable() (title string, t *term.Table) {
 	number := term.NumberCol
 	t = term.NewTable(term.UntruncatedCol("strategy"), number("cost, mean %"))

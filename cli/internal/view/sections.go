@@ -85,7 +85,7 @@ func (builder *groupBuilder) crossings(items []*item) []int {
 		i, _ := slices.BinarySearchFunc(items, position+1, func(it *item, p int) int { return cmp.Compare(it.from, p) })
 		return i
 	}
-	changes := make([]int, len(items)+1) // for each item: its crossings less the crossings of the item before it
+	changes := make([]int, len(items)+1) // for each item: its crossings minus the crossings of the previous item
 	for _, value := range builder.values {
 		lastReader := -1 // a position
 		for _, b := range value.to {

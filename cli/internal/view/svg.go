@@ -100,7 +100,7 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 			}
 		}
 	}
-	repetition := index / len(layoutColors) // of the colors; each one shifts the dash patterns by one
+	repetition := index / len(layoutColors) // each repetition of the colors shifts the dash patterns by one
 	return layoutColors[index%len(layoutColors)], layoutDashes[(index+repetition)%len(layoutDashes)]
 }
 
@@ -136,7 +136,7 @@ func (w *svgWriter) layOutHeader() string {
 // legendEntry is a mark of the legend and its meaning.
 type legendEntry struct {
 	text string
-	mark func(x, y float64) string // the mark as SVG; y is its middle
+	mark func(x, y float64) string // returns the mark as SVG; y is the middle of the mark
 }
 
 // legendEntries returns the entries of the legend: the layouts, and the kinds of boxes that the picture has.
