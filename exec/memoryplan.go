@@ -204,8 +204,9 @@ func (m *memoryPlanner) needsMemory(result *graph.Value, storage int) bool {
 	return isOwn && !planned.isPlaced
 }
 
-// readsSameElements reports whether all operands of step i in the storage of the given operand have each element at
-// the same address as this operand. The step may then overwrite the elements in order.
+// readsSameElements considers all operands of step i that are in the storage of the given operand. It reports whether
+// each of them has every element at the same address as the given operand. The step may then overwrite the elements in
+// order.
 func (m *memoryPlanner) readsSameElements(i, operand int) bool {
 	step := &m.program.steps[i]
 	outCount := len(step.node.Out)

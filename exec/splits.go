@@ -100,7 +100,7 @@ func (t *transfer) lossNS(otherIsSplit bool) float64 {
 // operands are in place, are skipped.
 func (p *Program) transfers(lineNS float64) []transfer {
 	var list []transfer
-	writer := make([]int32, len(p.storages)) // by storage: 1 + the last step that writes it
+	writer := make([]int32, len(p.storages)) // indexed by storage: 1 + the last step that writes it
 	for i := range p.steps {
 		step := &p.steps[i]
 		if !step.hasChunks() {

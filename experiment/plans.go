@@ -68,7 +68,7 @@ func (r rankedStrategy) Name() string {
 }
 
 // Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see
-// [layout.Model.Best]. timedOut reports that the list is shorter because the time limit ended the search.
+// [layout.Model.Best]. timedOut reports whether the time limit ended the search, so that the list is shorter than k.
 func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err error) {
 	model, err := (*program.Program)(p).Model()
 	if err != nil {

@@ -88,8 +88,8 @@ func PlansBySize(ctx context.Context, from, to, limit int,
 	return bisection.ranges(), nil
 }
 
-// startSizes lists the ends and the powers of two between them. If these are more than limit, it lists only every k-th
-// power.
+// startSizes lists the ends and the powers of two between them. If these are more than limit sizes, it lists only every
+// k-th power.
 func startSizes(from, to, limit int) []int {
 	var powers []int
 	for size := 1; size < to; size *= 2 {

@@ -32,8 +32,8 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !c.isFastest(p) })
 	list := []string{fastestText(fastest, len(plans), len(c.Rows))}
 	for _, p := range plans {
-		// p is compared to the first plan with a significant difference. This may be a plan other than plans[0], because
-		// plans[0] may be noisy.
+		// p is compared with the fastest plan from which it differs significantly. This may be a plan other than plans[0],
+		// because plans[0] may be noisy.
 		fasterIndex := slices.IndexFunc(plans, func(f planTime) bool {
 			pair := c.Verdict.pair(f.name, p.name) // nil if f is p
 			return pair != nil && pair.Significant

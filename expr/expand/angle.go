@@ -32,7 +32,7 @@ func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	quarters := e.sub(q, e.roundingNumber())
 	first := e.fma(quarters, e.constant(-elementary.PiOver2[0]), a)
 	second := e.mul(quarters, e.constant(-elementary.PiOver2[1]))
-	secondError := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // error of second
+	secondError := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // rounding error
 	r, low = e.twoSum(first, second)
 	return q, r, e.add(low, e.fma(quarters, e.constant(-elementary.PiOver2[2]), secondError))
 }
