@@ -13,7 +13,7 @@ import (
 //
 // Numbers below 2^25 are reduced by three parts of pi/2 (Cody and Waite): r = ((a - q*c0) - q*c1) - q*c2. Greater
 // numbers are reduced by the relevant bits of 2/pi (Payne and Hanek): a*2/pi is computed modulo 4, q is its integer
-// part, and r + low is its fraction times pi/2. Both results are computed, and selected by the size of a.
+// part, and r + low is its fraction times pi/2. Both results are computed, and the size of a selects one of them.
 
 // reduceAngle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in
 // a, and the remainder r + low. If a is infinite or NaN, the remainder is NaN.

@@ -53,7 +53,7 @@ func (e *expander) originOf(x float64) expr.Value {
 }
 
 // exponent returns the exponent n as a float. bits are the bits of a number minus an origin (see originOf). Processors
-// convert 32-bit integers. For 64 bits, n is inserted into the lowest bits of 2^52.
+// have conversions of 32-bit integers. For 64 bits, n is inserted into the lowest bits of 2^52.
 func (e *expander) exponent(bits expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.Convert(e.dtype, e.Emit(expr.Shr, bits, e.intConst(23)))

@@ -26,9 +26,9 @@ var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0
 
 // quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1: the sum of
 // the products of x with the four parts of 1/(2*pi). The expander wide computes in float64. It drops the integer parts
-// of the first three products, and of the rounding errors of the first two. The other rounding errors and the fourth
-// product are below 1. For example, x = 10 is 1.592 turns, which become -0.408. Then q is -2, and r is 0.092 turns, or
-// 0.575.
+// of the first three products, and of the rounding errors of the first two products. The other rounding errors and the
+// fourth product are below 1. For example, x = 10 is 1.592 turns, which become -0.408. Then q is -2, and r is 0.092
+// turns, or 0.575.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	wide := e.wide()
 	x = wide.Convert(tensor.Float64, x)
@@ -201,8 +201,8 @@ func (e *expander) atan(x expr.Value) expr.Value {
 }
 
 // atan2 computes the angle p of the smaller operand divided by the greater one. For two zeros the quotient is 0, for
-// two infinities 1. If y is the greater operand, the angle is pi/2 - p. For a negative x it is then subtracted from pi.
-// It has the sign of y.
+// two infinities 1. If y is the greater operand, the angle is pi/2 - p. For a negative x the angle is then subtracted
+// from pi. The result has the sign of y.
 func (e *expander) atan2(y, x expr.Value) expr.Value {
 	absY, absX := e.Emit(expr.Abs, y), e.Emit(expr.Abs, x)
 	isSwapped := e.less(absX, absY)

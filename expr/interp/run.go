@@ -79,8 +79,8 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	}
 }
 
-// resetTotals sets the lanes of a row to neutral elements, if the loop has CombinesLanes. Only then runner.rowTotals
-// has an entry for each fold.
+// resetTotals sets the lanes of a row to neutral elements, if the loop has CombinesLanes. For other loops,
+// runner.rowTotals is empty.
 func (runner *Runner) resetTotals(scratch *Scratch) {
 	for k := range runner.rowTotals {
 		total := &runner.rowTotals[k]
