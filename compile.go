@@ -32,7 +32,7 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // sizes are symbols, the graph is planned for [Options.Hints], or for the sizes that the graph assumes
 // ([graph.Graph.Assumed]). A plan has decisions, such as layouts, and the conditions on sizes under which the decisions
 // apply. The first run with other sizes applies the decisions of a plan whose conditions hold, or makes a new plan if
-// there is none. The plan of a run depends only on the sizes of the run.
+// there is no such plan. The plan of a run depends only on the sizes of the run.
 //
 // Compile fails if no implementation supports a node. The error names the node and its place in the file. It returns a
 // [*PinError] for a pin that cannot be met, and a [*MemoryError] if a run would exceed the memory limit.

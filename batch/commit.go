@@ -89,8 +89,8 @@ func (c *committer) makeDirectory(path string) error {
 }
 
 // commit writes the results of a part, which is a list of results that are recorded together. It first writes the
-// outputs to temporary files, which are synced and renamed, and then the records. After an error, results without a
-// record count as unfinished. Existing output files are complete.
+// outputs to temporary files, and syncs and renames these files. Then it writes the records. After an error, results
+// without a record count as unfinished. Existing output files are complete.
 func (c *committer) commit(part []*result) (err error) {
 	records := make([]record, len(part))
 	paths := make([]string, len(part))

@@ -131,8 +131,8 @@ func DecodeImage(data []byte) (image.Image, error) {
 	return opaque(source), nil
 }
 
-// opaque returns an image without transparency. Pixels keep the colors that they have in the file; image.Image would
-// return them multiplied by alpha.
+// opaque returns an image without transparency. Pixels keep the colors that they have in the file; the method At of
+// image.Image would return colors multiplied by alpha.
 func opaque(source image.Image) image.Image {
 	if known, ok := source.(interface{ Opaque() bool }); ok && known.Opaque() {
 		return source

@@ -254,8 +254,8 @@ func (m *deviceMeasurer) measureOperation() error {
 	})
 }
 
-// deviceSizes are the sizes of the calls that determine a price: first, first*factor and so on up to last. At least the
-// size first is measured. The unit of a size depends on the price: bytes, elements or the side of a matrix. A run has
+// deviceSizes are the sizes of the calls that determine a price: first, first*factor and so on up to last. The size
+// first is always measured. The unit of a size depends on the price: bytes, elements or the side of a matrix. A run has
 // at most maxCalls calls.
 type deviceSizes struct{ first, factor, last, maxCalls int }
 

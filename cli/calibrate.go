@@ -150,7 +150,7 @@ func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 	return device, nil
 }
 
-// keepDevices adds the devices of the stored profile to the new profile, which will replace the stored one. For a
+// keepDevices adds the devices of the stored profile to the new profile, which will replace the stored profile. For a
 // device in both profiles, the new measurements hold.
 func keepDevices(path string, profile *machine.Profile) {
 	if path == "" {

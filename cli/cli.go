@@ -80,8 +80,8 @@ func WithCommand(c *cobra.Command) Option {
 	return Option{func(e *command.Extensions) { e.AddedCommands = append(e.AddedCommands, c) }}
 }
 
-// extensionsOf returns the extensions of all options. Complete checks them, and makes the added ops available by name.
-// Two commands of one name are an error.
+// extensionsOf returns the extensions of all options. Complete checks the extensions, and makes the added ops available
+// by name. Two commands of one name are an error.
 func extensionsOf(options []Option) (*command.Extensions, error) {
 	e := &command.Extensions{}
 	for _, o := range options {

@@ -169,7 +169,7 @@ func loadGraph(ctx context.Context, options Options) (*graph.Graph, error) {
 }
 
 // typicalRows is the batch size for which a model is planned if batching is exact. A smaller Options.MaxRows replaces
-// it. Elements are then joined only if the plan for a single element is the plan of the batch.
+// it. An element joins a batch only if the batch and the element alone have the same plan.
 const typicalRows = 8
 
 // compile sets m.program and m.batchAxis. If the axis is nil, compile returns the reason.

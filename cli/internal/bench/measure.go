@@ -58,8 +58,8 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 	allocatedAtCollection := uint64(0) // allocated bytes at the last collection
 	for {
 		for method := range numMethods {
-			// Free the results of Run now. Otherwise Go's runtime would free them during the next method's runs and
-			// slow these down. In measurements, one collection slowed down short runs on one worker for 20 ms. Before
+			// Free the results of Run now. Otherwise Go's runtime would free the results during the runs of the next method, and
+			// slow down these runs. In measurements, one collection slowed down short runs on one worker for 20 ms. Before
 			// methodRun, there is nothing to free, because methodRunInto allocates no results.
 			if method > methodRun && allocatedBytes()-allocatedAtCollection > minGarbageBytes {
 				debug.FreeOSMemory()

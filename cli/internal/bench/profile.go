@@ -209,8 +209,8 @@ func (p *profile) EndRun(run *exec.Run, err error) {
 	}
 }
 
-// addStep adds the times of all workers in a step to profiledGraph.currentTimes and profile.busy, and clears them in
-// the record.
+// addStep adds the times of all workers in a step to profiledGraph.currentTimes and profile.busy, and clears these
+// times in the record.
 func (p *profile) addStep(record *runRecord, step int) {
 	var merged stepRecord  // first start, last end and nested time of all workers
 	var busy time.Duration // the sum of the workers' times

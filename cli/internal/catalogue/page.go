@@ -70,7 +70,7 @@ func attrDefault(f graph.Field) string {
 }
 
 // phraseWidth is the minimum width, in characters, of the columns for the kind of an input and the values of an
-// attribute. On very narrow displays they are narrower.
+// attribute. On very narrow displays the columns are narrower.
 const phraseWidth = 24
 
 // showInputs prints the table of the operands of an op.

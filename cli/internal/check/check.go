@@ -1,5 +1,5 @@
 // Package check implements "graphrun check". It lists the operators of a graph that graphrun does not support, and the
-// nodes that it rejects.
+// nodes that graphrun rejects.
 package check
 
 import (
@@ -74,8 +74,7 @@ graphrun ops --onnx lists the supported operators.`,
 	return cmd
 }
 
-// documentOf reports the operators of the file at path that are missing, and the nodes that are rejected for other
-// reasons.
+// documentOf reports the missing operators of the file at path, and the nodes that are rejected for other reasons.
 func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Document, error) {
 	const keepGoing = true                             // skip nodes and constants with mistakes
 	f, err := ext.Open(ctx, path, nil, keepGoing, nil) // without values of --dim, and without a cache

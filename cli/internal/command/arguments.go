@@ -54,7 +54,7 @@ func CompleteFrom(cmd *cobra.Command, flag string, values []string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// FlagError rewords Cobra's error about a flag: it suggests a similar flag for an unknown one, or describes the values
+// FlagError rewords Cobra's error about a flag: it suggests a similar flag for an unknown flag, or describes the values
 // that the flag accepts.
 func FlagError(cmd *cobra.Command, err error) error {
 	msg := err.Error()

@@ -1,6 +1,6 @@
 // Package compare implements "graphrun compare". It measures strategies side by side, for each combination of file,
-// sizes and threads. Package experiment makes the measurements and the statistical tests; this package prints them as
-// text, JSON (document.go), CSV (csv.go), or an HTML page (html.go).
+// sizes and threads. Package experiment makes the measurements and the statistical tests; this package prints the
+// results as text, JSON (document.go), CSV (csv.go), or an HTML page (html.go).
 package compare
 
 import (

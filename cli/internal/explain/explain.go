@@ -286,7 +286,7 @@ func Write(w io.Writer, display term.Display, doc *Document) {
 }
 
 // answer returns how the program stores the value, in a sentence. doc.Copies are the copies of the value and the copies
-// of operands of the step that computes it.
+// of operands of the step that computes the value.
 func (doc *Document) answer() string {
 	outcome := &doc.Outcome
 	text := fmt.Sprintf("under strategy %s: %s", outcome.Strategy, outcome.What)

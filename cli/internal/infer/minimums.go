@@ -45,8 +45,8 @@ const (
 // raisedMinimumsOf finds symbols whose raised minimum makes guards disappear. symbolic is the inference with the
 // present minimums, SymbolicOf(g, errs, allBranches); errs lists the nodes that inference rejected. raisedMinimumsOf
 // infers the graph again, at first with raised minimums of all symbols. Then, for each symbol, it restores the present
-// minimum. The minimum stays restored if no guard comes back. It returns nil if symbolic is nil, incomplete or without
-// guards, or if no guard disappears.
+// minimum. The minimum stays restored if no guard comes back. raisedMinimumsOf returns nil if symbolic is nil,
+// incomplete or without guards, or if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
 	if symbolic == nil || symbolic.IncompleteReason != nil {
 		return nil

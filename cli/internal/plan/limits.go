@@ -211,7 +211,7 @@ func (l *limits) checkMemory(doc *Document) error {
 }
 
 // unmetText returns the message that no plan meets --max-memory. If this is proved, the message has the least memory
-// that a plan needs. Otherwise it says that no plan was found.
+// that a plan needs. Otherwise the message says that no plan was found.
 func (l *limits) unmetText(doc *Document) string {
 	if within := doc.Within; within != nil && within.LeastBytes > l.maxBytes {
 		return fmt.Sprintf("no plan needs at most --max-memory %s: every plan needs at least %s", l.memoryText,

@@ -176,8 +176,8 @@ func markDifferences(previous, rows []passRow, isFirst bool) (marked []passRow, 
 	}
 	added, changed, removed := 0, 0, 0
 	next := 0 // index of the first row of previous that is not yet visited
-	// insertRemoved visits the rows of previous before the row with a name, or all of them if none has the name. It
-	// appends the removed rows.
+	// insertRemoved visits the rows of previous before the row with a name, or all rows if no row has the name. It appends
+	// the removed rows.
 	insertRemoved := func(before string) {
 		for next < len(previous) && previous[next].name != before {
 			if row := previous[next]; !names[row.name] {

@@ -49,8 +49,8 @@ func writeGuards(w io.Writer, class *inspect.Specialization) {
 	}
 }
 
-// regretTable returns a table of the costs of a plan. Each row has the costs at one combination of sizes. Its remark,
-// Choice, says why these sizes were chosen, such as "least" or "greatest".
+// regretTable returns a table of the costs of a plan. Each row has the costs at one combination of sizes. The remark of
+// a row, Choice, says why these sizes were chosen, such as "least" or "greatest".
 func regretTable(class *inspect.Specialization) *term.Table {
 	t := term.NewTable(term.NameCol("at"), term.UntruncatedCol("cost"), term.UntruncatedCol("cost if planned anew"),
 		term.UntruncatedCol("regret"), term.UntruncatedCol("memory"), term.ProseCol("remark"))

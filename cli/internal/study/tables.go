@@ -138,7 +138,8 @@ func (d *Document) caption() string {
 }
 
 // summaryGroups returns the summaries of each group of results: one for each strategy, in the order of the strategies.
-// Adjacent groups with the same condition differ in the number of threads. Their plans, and thus gaps, are the same.
+// Adjacent groups with the same condition differ in the number of threads. The plans of such groups, and thus their
+// gaps, are the same.
 func (d *Document) summaryGroups() (groups [][]Summary) {
 	for first := 0; first < len(d.Summaries); first += len(d.Strategies) {
 		groups = append(groups, d.Summaries[first:first+len(d.Strategies)])

@@ -61,7 +61,7 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 
 // sectionEnd returns the index of the item at which a section ends: the item usual, or a nearby item with fewer
 // crossings. The search begins slack items before usual. It ends slack items after the best item so far. If fewer than
-// slack items would follow the section, the section has them, too.
+// slack items would follow the section, the section includes these items, too.
 func sectionEnd(usual, slack int, crossings []int) int {
 	count := len(crossings)
 	if count-usual < slack {

@@ -104,7 +104,8 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 	return layoutColors[index%len(layoutColors)], layoutDashes[(index+repetition)%len(layoutDashes)]
 }
 
-// layOutHeader returns the title, the remarks and the legend as SVG. It sets w.top to the y below them.
+// layOutHeader returns the title, the remarks and the legend as SVG. It sets w.top to the y coordinate below the
+// legend.
 func (w *svgWriter) layOutHeader() string {
 	const left, right = 20.0, 20.0
 	var b strings.Builder
@@ -279,8 +280,8 @@ func (w *svgWriter) connectPorts(it *item, i int, origin, innerOrigin graphdraw.
 	itemTop := origin.Y + outer.Corners[i].Y
 	itemBottom := itemTop + outer.sizes[i].Height
 	for k, port := range inner.ports {
-		// A port is a box at the border of the group's own drawing. The curve begins or ends at the middle of its upper
-		// edge.
+		// A port is a box at the border of the group's own drawing. The curve begins or ends at the middle of the port's
+		// upper edge.
 		corner, line, route := inner.Corners[len(child.items)+k], &outer.lines[port.line], outer.Routes[port.line]
 		atPort := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
 		var from, to graphdraw.Point
