@@ -272,7 +272,7 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 // Write prints the document as text.
 func Write(w io.Writer, display term.Display, doc *Document) {
 	if doc.Value == nil {
-		fmt.Fprintf(w, "no value loses %s: if a node reads a value that has this format and no other, its results of the "+
+		fmt.Fprintf(w, "no value loses %s: if an operand of a node has this format and no other, the results of the "+
 			"same rank have this format, too\n", doc.FirstBreakFormat)
 		return
 	}
