@@ -48,7 +48,7 @@ func (d *Document) write(p *printer) {
 	d.writeOrders(p)
 }
 
-// writeOrders prints, for each measured condition, in how many pairs of plans the costs predict the faster plan.
+// writeOrders prints, for each measured condition, the number of pairs of plans whose costs predict the faster plan.
 func (d *Document) writeOrders(p *printer) {
 	for _, o := range d.Orders {
 		fmt.Fprintf(p.w, "\n%s, %s: costs predict the faster plan in %d of %s whose times differ\n", o.Condition,
@@ -147,7 +147,7 @@ func (d *Document) summaryGroups() (groups [][]Summary) {
 	return groups
 }
 
-// gapTable has a row for each strategy, for the first condition.
+// gapTable has a row for each strategy, with the gaps under the first condition.
 func (d *Document) gapTable() *term.Table {
 	number := term.NumberCol
 	t := term.NewTable(term.UntruncatedCol("strategy"), number("graphs"), number("geometric mean %"), number("median %"),

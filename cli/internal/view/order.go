@@ -67,8 +67,8 @@ func (ready readyBoxes) add(b int, prefixes []string) {
 	}
 }
 
-// next finds the first preferred prefix that has a box that is not yet in the order. It removes and returns the first
-// such box. The graph has no cycles, so such a box always exists.
+// next visits the preferred prefixes one after another. It removes and returns the first box that is not yet in the
+// order. The graph has no cycles, so such a box always exists.
 func (ready readyBoxes) next(preferred []string, isOrdered []bool) int {
 	for _, prefix := range preferred {
 		for len(ready[prefix]) > 0 {

@@ -91,7 +91,7 @@ func (builder *groupBuilder) crossings(items []*item) []int {
 		for _, b := range value.to {
 			lastReader = max(lastReader, builder.position[b])
 		}
-		// The value crosses the items from the first after its box, up to the last that begins at or before lastReader.
+		// The value crosses the items from the first item after its box to the last item that begins at or before lastReader.
 		if from, upTo := firstAfter(builder.position[value.from]), firstAfter(lastReader); from < upTo {
 			changes[from]++
 			changes[upTo]--
