@@ -199,8 +199,8 @@ func Flags() []string {
 const (
 	// maxOutcomes is the maximum number of combinations of outcomes for which conditionOf evaluates a predicate.
 	maxOutcomes = 16
-	// maxFormulaSteps is a limit of the steps (sym.Env.Steps) that the simplification of the formula may take. Above the
-	// limit, no combinations are evaluated. Each combination takes about as many steps as the simplification.
+	// maxFormulaSteps is a limit of the steps (sym.Env.Steps) of the simplification of the formula. If the simplification
+	// takes more steps, no combinations are evaluated. Each combination takes about as many steps as the simplification.
 	maxFormulaSteps = 1 << 12
 )
 

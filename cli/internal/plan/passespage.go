@@ -114,7 +114,7 @@ func passRows(body string) []passRow {
 // texts ": add(", ", " and ")" between them. names is the set of the names of values.
 func passWords(line string, names map[string]bool) []passWord {
 	var words []passWord
-	add := func(text string, isValue bool) { // joins text to the previous word unless one of them is a value
+	add := func(text string, isValue bool) { // joins text to the previous word if neither is a value
 		text = format.Printable(text)
 		if last := len(words) - 1; last >= 0 && !isValue && !words[last].IsValue {
 			words[last].Text += text
