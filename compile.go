@@ -32,7 +32,7 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // sizes are symbols, the graph is planned for [Options.Hints], or for the sizes that the graph assumes
 // ([graph.Graph.Assumed]). A plan has decisions, such as layouts, and the conditions on sizes under which the decisions
 // apply. The first run with other sizes applies the decisions of a plan whose conditions hold, or makes a new plan if
-// there is none. The plan of a run depends only on the sizes of the run.
+// there is no such plan. The plan of a run depends only on the sizes of the run.
 //
 // Compile fails if no implementation supports a node. The error names the node and its place in the file. It returns a
 // [*PinError] for a pin that cannot be met, and a [*MemoryError] if a run would exceed the memory limit.
@@ -53,8 +53,8 @@ func CompileContext(ctx context.Context, g *graph.Graph, o Options) (*Program, e
 
 // Options choose how a graph is planned and run. Zero values are good defaults.
 type Options struct {
-	// Strategy chooses layouts and implementations; nil is [Optimal]. Under every strategy, outputs have the layouts
-	// that the graph infers, unless they are pinned.
+	// Strategy chooses layouts and implementations; nil is [Optimal]. Under every strategy, outputs that are not pinned
+	// have the layouts that the graph infers.
 	Strategy Strategy
 	// Threads is the maximum number of workers of a run; 0 is GOMAXPROCS.
 	Threads int
@@ -101,7 +101,7 @@ type Options struct {
 	// Tracer, if set, observes runs.
 	Tracer Tracer
 	// MemoryLimit is the maximum memory of a run in bytes. 0 is the memory available to the process when the graph is
-	// compiled. The memory of a device is a limit of its values. A negative value disables both limits.
+	// compiled. The values on a device are limited by the memory of the device. A negative value disables both limits.
 	MemoryLimit int
 	// InputsInMemory says that the inputs of a run are already in memory during compilation.
 	InputsInMemory bool

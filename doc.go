@@ -21,13 +21,14 @@
 // # Programs
 //
 // [Compile] chooses layouts and implementations by a [Strategy], inserts the necessary copies, removes redundant ones,
-// and compiles kernels. [Program.Report] returns the plan with its reasons, as data; it is the output of graphrun plan.
-// Results have the same bits for any number of workers. Package inspect explains a program, package experiment compares
-// several, and package cli is the command line as a library.
+// and compiles kernels. [Program.Report] returns the plan with its reasons, as data. The command graphrun plan prints
+// it. Results have the same bits for any number of workers. Package inspect explains a program, package experiment
+// compares several, and package cli is the command line as a library.
 //
-// A size may be a symbol ("N" in a file, [graph.Dim] in Go). [Options.Sizes] fixes it for all runs; otherwise each run
-// takes it from the shapes of its inputs, and a program is planned once for each class of sizes. If shapes depend on
-// data (nonzero, loops), the graph runs in segments, and each segment is planned when its inputs are known.
+// A size may be a symbol ("N" in a file, [graph.Dim] in Go). [Options.Sizes] fixes the size for all runs. Otherwise
+// each run takes the size from the shapes of its inputs, and a program is planned once for each class of sizes. If
+// shapes depend on data (nonzero, loops), the graph runs in segments, and each segment is planned when its inputs are
+// known.
 //
 // # Errors
 //

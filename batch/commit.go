@@ -17,8 +17,9 @@ import (
 	"github.com/graphrun/graphrun/npz"
 )
 
-// committer writes the results of a shard (a share of the inputs). Its manifest is a file with a line, the record, for
-// each finished input. A result is finished when its record is in the manifest, and the manifest is synced.
+// committer writes the results of a shard (a share of the inputs). The manifest of a shard is a file with one line for
+// each finished input. The line is the record of the input. A result is finished when its record is in the manifest,
+// and the manifest is synced.
 type committer struct {
 	fsys           fileSystem
 	outputDir      outputDir
@@ -37,7 +38,7 @@ type result struct {
 	err      error  // the reason why there are no entries
 	bytes    int64  // size of the entries in memory
 	release  func() // must be called when the entries are no longer used
-	inWindow bool   // whether the input was acquired from job.window, the limit of computed but unrecorded inputs
+	inWindow bool   // whether the input holds a unit of job.window, which limits the computed but unrecorded inputs
 }
 
 // maxWriters is the maximum number of outputs that are written and synced at the same time. File systems combine
@@ -88,8 +89,8 @@ func (c *committer) makeDirectory(path string) error {
 }
 
 // commit writes the results of a part, which is a list of results that are recorded together. It first writes the
-// outputs to temporary files, which are synced and renamed, and then the records. After an error, results without a
-// record are not finished, and existing output files are complete.
+// outputs to temporary files, and syncs and renames these files. Then it writes the records. After an error, results
+// without a record count as unfinished. Existing output files are complete.
 func (c *committer) commit(part []*result) (err error) {
 	records := make([]record, len(part))
 	paths := make([]string, len(part))

@@ -3,11 +3,11 @@
 //	inputs, err := batch.Find("images/*.jpg")
 //	summary, err := batch.Run(ctx, "resnet18.onnx", inputs, "results", batch.Options{})
 //
-// The output of an input with the name NAME is the file DIR/NAME.npz, where DIR is the fourth argument of [Run]. It is
-// never incomplete: it is renamed from a temporary file. The directory DIR/.graphrun has the manifests. A manifest has
-// a record for each finished input, with the digests of the model, the options, the input and the output. A run skips
-// inputs whose outputs exist with the same digests, so that it continues the work of a killed run. After a kill, at
-// most [Options.PartSize] finished inputs are computed again.
+// The output of an input with the name NAME is the file DIR/NAME.npz, where DIR is the fourth argument of [Run]. The
+// output file is never incomplete, because it is renamed from a temporary file. The directory DIR/.graphrun has the
+// manifests. A manifest has a record for each finished input, with the digests of the model, the options, the input and
+// the output. A run skips an input if its output exists and the digests are the same. A new run thus continues a killed
+// run. After a kill, at most [Options.PartSize] finished inputs are computed again.
 //
 // # Shards
 //
@@ -17,9 +17,9 @@
 //
 // # Failures
 //
-// An input that cannot be read or run is recorded with its error and does not end the run. Later runs report it again
-// without computing it, unless its digests differ or [Options.Retry] is set. An error of the file system that outputs
-// are written to, such as a full disk, ends the run and keeps all finished outputs.
+// An input that cannot be read or run is recorded with its error and does not end the run. Later runs report the
+// recorded error and do not compute the input again. They compute it again if its digests differ or [Options.Retry] is
+// set. An error when an output is written, such as a full disk, ends the run. All finished outputs remain.
 //
 // # Results
 //

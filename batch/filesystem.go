@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// fileSystem has the operations by which results are written. Tests replace it to inject errors.
+// fileSystem has the operations that write results. Tests use another fileSystem that injects errors.
 type fileSystem interface {
 	// create creates a new file.
 	create(path string) (outputFile, error)
@@ -58,7 +58,7 @@ func (disk) makeDirectory(path string) error {
 	return err
 }
 
-// syncDirectory makes the names of the files in a directory durable, where the system supports this.
+// syncDirectory makes the names of the files in a directory durable, if the system supports this.
 func (disk) syncDirectory(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // directories cannot be synced

@@ -17,12 +17,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Images describes the conversion of images to tensors, as by the transforms Resize, CenterCrop, ToTensor and
-// Normalize of torchvision. The steps are made in the order of the fields. The input of the model has the shape [N,
-// C, H, W] or [N, H, W, C], and C is 3 (RGB) or 1 (grayscale).
+// Images describes the conversion of images to tensors, like torchvision's transforms Resize, CenterCrop, ToTensor and
+// Normalize. The steps are applied in the order of the fields. The input of the model has the shape [N, C, H, W] or [N,
+// H, W, C], and C is 3 (RGB) or 1 (grayscale).
 //
-// [DecodeImage] decodes files. The orientation in Exif data is ignored. Images are scaled by bilinear interpolation,
-// with the bits of Pillow. When they are reduced, the filter is widened, which avoids aliasing.
+// [DecodeImage] decodes files. The orientation in Exif data is ignored. Images are scaled by bilinear interpolation;
+// the results have the same bits as Pillow's. When an image is reduced, the filter is widened to avoid aliasing.
 type Images struct {
 	// Resize is the height and the width to which images are scaled. A single number is the length of the shorter side;
 	// the longer side keeps the proportion. If Resize is empty, images keep their size.
@@ -112,7 +112,7 @@ func DecodeImage(data []byte) (image.Image, error) {
 		return nil, fmt.Errorf("the format of the image is %s: want PNG or JPEG", format)
 	case config.Width < 1 || config.Height < 1:
 		return nil, errors.New("the image is empty")
-	case config.Width > maxImagePixels/config.Height: // no product, which may overflow
+	case config.Width > maxImagePixels/config.Height: // a division, because the product may overflow
 		return nil, fmt.Errorf("the image has %d x %d pixels; the limit is %d pixels", config.Width, config.Height,
 			maxImagePixels)
 	}
@@ -131,8 +131,8 @@ func DecodeImage(data []byte) (image.Image, error) {
 	return opaque(source), nil
 }
 
-// opaque returns an image without transparency. Pixels keep the colors that they have in the file; image.Image would
-// return them multiplied by alpha.
+// opaque returns an image without transparency. Pixels keep the colors that they have in the file; the method At of
+// image.Image would return colors multiplied by alpha.
 func opaque(source image.Image) image.Image {
 	if known, ok := source.(interface{ Opaque() bool }); ok && known.Opaque() {
 		return source
@@ -273,7 +273,7 @@ func imageInputOf(g *graph.Graph) (imageInput, error) {
 	switch {
 	case len(shape) != 4 || shape[0] > 1: // a decoded image has the batch size 1
 		return in, fmt.Errorf("input %q has the shape %v, but images need [N, C, H, W] or [N, H, W, C]", v.Name, shape)
-	case isChannelCount(shape[1]): // also if shape[3] could be a number of channels
+	case isChannelCount(shape[1]): // channels first, even if shape[3] is 1 or 3 too
 		in.channels, in.height, in.width = shape[1], shape[2], shape[3]
 	case isChannelCount(shape[3]):
 		in.channels, in.height, in.width, in.channelsLast = shape[3], shape[1], shape[2], true

@@ -21,7 +21,7 @@ import (
 // model is a loaded model, and the program to which it is compiled.
 type model struct {
 	graph          *graph.Graph
-	digest         string // of the model and the options
+	digest         string // digest of the model and the options
 	program        *graphrun.Program
 	joinAxis       *batching.Axis // the dimension along which inputs are joined; nil if each input is run separately
 	unjoinedReason error          // the reason why joinAxis is nil

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Loader loads the model. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
-	// Compile has the options by which the model is compiled. Compile.Threads is the maximum number of workers of one
-	// run. At most GOMAXPROCS / Compile.Threads runs are active at the same time.
+	// Compile has the options for compiling the model. Compile.Threads is the maximum number of workers of one run. At
+	// most GOMAXPROCS / Compile.Threads runs are active at the same time.
 	Compile graphrun.Options
 	// Images describes the conversion of images to tensors.
 	Images Images
@@ -29,20 +29,20 @@ type Options struct {
 	// PartSize is the maximum size of a part: the inputs whose records are written to the manifest together. It is also
 	// the maximum number of inputs that are computed but not yet recorded. 0 means 64.
 	PartSize int
-	// MaxRows is the maximum number of rows of several inputs that run together. 0 means 8, because larger runs need more
+	// MaxRows is the maximum number of rows of a batch of several inputs. 0 means 8, because larger batches need more
 	// memory and are rarely faster. A single input may have more rows.
 	MaxRows int
-	// Memory is the maximum size in bytes of the decoded inputs that wait to be run. A second limit, of the same size,
-	// applies to the results that wait to be written. 0 means an eighth of the available memory. One input and one result
+	// Memory is the maximum total size, in bytes, of the decoded inputs that wait to be run. The results that wait to be
+	// written have a separate limit of the same size. 0 means an eighth of the available memory. One input and one result
 	// of any size are always admitted.
 	Memory int
-	// Retry means that inputs whose recorded result is an error are run again.
+	// If Retry is set, inputs whose recorded result is an error are run again.
 	Retry bool
 	// Key is a part of the digest of the options. It must differ if passes, pins or custom ops differ, because the digest
 	// has no other information about them.
 	Key string
 	// Progress, if set, is called when an input is finished. done counts the inputs that this run has computed and the
-	// inputs that failed. skipped counts the inputs that earlier runs have finished, and total all inputs of the shard.
+	// inputs that failed. skipped counts the inputs that earlier runs have finished. total counts all inputs of the shard.
 	// Progress is called from several goroutines, one at a time.
 	Progress func(done, skipped, total int)
 }
@@ -110,7 +110,7 @@ func Find(patterns ...string) (list []Input, err error) {
 // fixedDirectory returns the longest leading directory of a pattern that has no special characters.
 func fixedDirectory(pattern string) string {
 	special := `*?[\`
-	if os.PathSeparator == '\\' { // then \ does not escape characters
+	if os.PathSeparator == '\\' { // on Windows, \ does not escape characters
 		special = `*?[`
 	}
 	dir := pattern

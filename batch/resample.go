@@ -32,10 +32,10 @@ type window struct {
 // its center is at k + 0.5. Conversions such as float64(x*y) prevent fused multiply-adds.
 func bilinearWindows(sourceSize, size int) []window {
 	scale := float64(sourceSize) / float64(size)
-	radius := max(scale, 1) // of the triangular filter, in source pixels
+	radius := max(scale, 1) // half of the width of the triangular filter, in source pixels
 	windows := make([]window, size)
 	for i := range windows {
-		center := float64((float64(i) + 0.5) * scale) // of result pixel i, in source pixels
+		center := float64((float64(i) + 0.5) * scale) // center of result pixel i, in source pixels
 		first := max(int(center-radius+0.5), 0)
 		end := min(int(center+radius+0.5), sourceSize)
 		weights, sum := make([]float64, end-first), 0.0
@@ -81,7 +81,7 @@ func resampleColumns(source *image.RGBA, height int) *image.RGBA {
 // writePixel writes the weighted sum of source pixels to the first pixel of out, which becomes opaque. stride is the
 // distance of the source pixels in bytes.
 func writePixel(out []byte, weights []int32, source []byte, stride int) {
-	const half = 1 << (weightBits - 1) // of a unit of the result, for rounding
+	const half = 1 << (weightBits - 1) // half of a unit of the result, for rounding
 	red, green, blue := int32(half), int32(half), int32(half)
 	for k, weight := range weights {
 		pixel := source[k*stride:][:3]

@@ -28,7 +28,7 @@ type column struct {
 	value     *graph.Value                 // the input
 	labels    graph.Labels                 // the strings for which the elements stand, if any
 	parseInto func(dst, text []byte) error // parses an element and stores its bytes; nil for strings
-	shape     []int                        // of a row; -1 for an unknown size
+	shape     []int                        // shape of a row; -1 for an unknown size
 	rowSize   int                          // number of elements of a row; for CSV files only
 	fields    []int                        // for each element of a row: the index of its field in a CSV record
 	rows      int                          // number of rows so far
@@ -105,15 +105,15 @@ func tensorsOf(columns []*column) (in map[string]*tensor.Tensor, err error) {
 }
 
 // decodeCSV decodes a CSV file with one record for each row. The first record may name the inputs: NAME, or NAME.0,
-// NAME.1, ... for several elements. These names then give the order of the fields, and other fields are ignored. If the
-// first record names no input, a record has the elements of all inputs in order. A first record without numbers is then
-// skipped as a heading.
+// NAME.1, ... for several elements. The names then determine the order of the fields. Fields with other names are
+// ignored. If the first record names no input, a record has the elements of all inputs in order. A first record without
+// numbers is then skipped as a heading.
 func (d *decoder) decodeCSV(data []byte) (map[string]*tensor.Tensor, error) {
 	columns, err := d.columns()
 	if err != nil {
 		return nil, err
 	}
-	// A record with more than len(data) fields consists of separators: its fields are empty, which is an error.
+	// A record has at most len(data) fields if they are not empty. Empty fields are an error.
 	recordSize, err := numberFields(columns, len(data))
 	if err != nil {
 		return nil, err
@@ -179,9 +179,9 @@ func numberFields(columns []*column, maxFields int) (recordSize int, err error) 
 // nameFields sets the fields of columns from a record of names. It returns false if the record names no input, and an
 // error if it names some elements of inputs but not all.
 func nameFields(columns []*column, record []string) (named bool, err error) {
-	fields := make([][]int, len(columns)) // by column; used only if no name is missing
+	fields := make([][]int, len(columns)) // indexed by column; used only if no name is missing
 	missing := ""
-	indices := make(map[string]int, len(record)) // of the first field with each name
+	indices := make(map[string]int, len(record)) // index of the first field with each name
 	for field, name := range slices.Backward(record) {
 		indices[name] = field
 	}
@@ -210,8 +210,8 @@ func nameFields(columns []*column, record []string) (named bool, err error) {
 	return true, nil
 }
 
-// mayBeData reports whether a record may be data instead of a heading. It is data if a field of a numeric input is a
-// number, or if no input is numeric.
+// mayBeData reports whether a record may be data instead of a heading. The record may be data if a field of a numeric
+// input is a number, or if no input is numeric.
 func mayBeData(columns []*column, record []string) bool {
 	var element [16]byte // for a parsed number of any dtype
 	numbers := 0
@@ -229,8 +229,8 @@ func mayBeData(columns []*column, record []string) bool {
 	return numbers == 0
 }
 
-// addRecord adds a row from a record of a CSV file. line is the line number of the record. All records have as many
-// fields as the first record, which readHeading checks: csv.Reader rejects others.
+// addRecord adds a row from a record of a CSV file. line is the line number of the record. readHeading has checked the
+// number of fields of the first record, and csv.Reader rejects records with another number.
 func addRecord(columns []*column, record []string, line int) error {
 	for _, c := range columns {
 		for _, field := range c.fields {

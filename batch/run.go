@@ -221,7 +221,7 @@ func (j *job) sendInputs(ctx context.Context, next chan<- Input) {
 	}
 }
 
-// item is a decoded input.
+// item is a decoded input that waits to be run.
 type item struct {
 	input  Input
 	digest string        // digest of the contents of the file
@@ -404,8 +404,8 @@ func bytesOf(entries []npz.Entry) (n int64) {
 	return n
 }
 
-// commitAll commits results until their channel is closed. All results that wait at the same time are committed
-// together, at most PartSize. After an error, commitAll cancels the run and discards further results.
+// commitAll commits results until their channel is closed. Results that wait at the same time are committed together;
+// the limit is PartSize results. After an error, commitAll cancels the run and discards further results.
 func (j *job) commitAll(c *committer) (err error) {
 	for first := range j.results {
 		results := appendWaiting([]*result{first}, j.results, j.options.PartSize)
@@ -441,7 +441,7 @@ func (j *job) releaseResult(r *result) {
 }
 
 // finish counts a finished input, and calls Options.Progress. message is the error of the input, or empty. skipped
-// means that an earlier run has finished the input.
+// reports whether an earlier run has finished the input.
 func (j *job) finish(in Input, message string, skipped bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

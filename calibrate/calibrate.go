@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// Rounds is the number of measurements of each call; 0 means 3. The result uses the median of all measured times.
 	Rounds int
-	// CallTime is the time for which a call runs repeatedly in each round. 0 means 12 ms.
+	// CallTime is the total time of the repeated runs of a call in each round. 0 means 12 ms.
 	CallTime time.Duration
 	// MaxBytes is the maximum number of bytes that a call accesses. 0 means 128 MiB.
 	MaxBytes int
@@ -151,7 +151,7 @@ func (m *measurer) run(ctx context.Context) error {
 		done := round * perRound
 		m.options.Progress(done, total, "a step")
 		for i, price := range [...]*float64{&m.profile.StepPS, &m.warmStepPS} {
-			coldCaches := i == 0 // for StepPS
+			coldCaches := i == 0 // StepPS is measured with cold caches
 			ns, err := stepNS(ctx, m.options.CallTime, coldCaches)
 			if err != nil {
 				return fmt.Errorf("the cost of a step: %w", err)

@@ -254,9 +254,9 @@ func (m *deviceMeasurer) measureOperation() error {
 	})
 }
 
-// deviceSizes are the sizes of the calls that determine a price: first, first*factor and so on up to last, but at least
-// first. Each price has its own measure of size: bytes, elements or the side of a matrix. A run has at most maxCalls
-// calls.
+// deviceSizes are the sizes of the calls that determine a price: first, first*factor and so on up to last. The size
+// first is always measured. The unit of a size depends on the price: bytes, elements or the side of a matrix. A run has
+// at most maxCalls calls.
 type deviceSizes struct{ first, factor, last, maxCalls int }
 
 // fit sets price to the time of a unit, in picoseconds, without the overhead: the time of steps, the wait and other
@@ -333,8 +333,8 @@ func (m *deviceMeasurer) prepareCall(name string, operands ...tensor.Meta) (*dev
 	if err != nil {
 		return nil, err
 	}
-	// A walk is the order of a kernel's loops and results. Work includes reads of operands in the layout that suits the
-	// walk, and Read is the additional work of reading an operand in its own layout.
+	// A walk is the order of a kernel's loops and results. Work includes reading operands in the layout that suits the
+	// walk. Read is the additional work if an operand has another layout.
 	walk := call.WalkInOrder(tensor.RowMajorOrder(call.Out[0].Rank()))
 	work := impl.Work(call, walk)
 	for i, meta := range operands {

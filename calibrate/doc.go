@@ -10,7 +10,7 @@
 // the private caches, and write its operands. The prices are fitted to the median times of the calls. The fit minimizes
 // the squared relative errors of the predicted times by coordinate descent: it changes one price at a time.
 //
-// A device ([Options.Device]) is measured with its own kernels instead of the calls of a [graph.Rate]. The sizes of
-// calls grow until the overhead, the time of starting steps and of waiting for the device, is a small part of the time.
-// The price is computed from the largest call, less the overhead.
+// A device ([Options.Device]) is measured with its own kernels instead of the calls of a [graph.Rate]. The overhead is
+// the time for starting steps and waiting for the device. The size of the calls grows until the overhead is a small
+// part of the time. The price is computed from the time of the largest call minus the overhead.
 package calibrate

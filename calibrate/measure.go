@@ -22,7 +22,7 @@ import (
 // graph is a runnable. Its stopWatch sums the times of the timed steps of each run.
 
 // measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It uses the
-// median, because the minimum is the time at the highest clock frequency, at which networks do not run.
+// median, because the minimum occurs at the highest clock frequency, and networks run at lower frequencies.
 func (p *probe) measure(ctx context.Context, minTime time.Duration) error {
 	prepared, err := p.prepare()
 	if err != nil {

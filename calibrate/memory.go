@@ -32,8 +32,8 @@ var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 <<
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
 
 // denseChainedCalls is the number of calls that follow the first call of a probe of dense accesses. Each reads the
-// result of the call before it, as the steps of a network do. In 7 of 8 calls, the operand thus is in the caches as far
-// as it fits.
+// result of the call before it, as the steps of a network do. In 7 of 8 calls, the part of the operand that fits into
+// the caches is thus cached.
 const denseChainedCalls = 7
 
 // accessCalls has a function for each kind of access. Each function returns a call that accesses about the given
@@ -42,7 +42,7 @@ const denseChainedCalls = 7
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	// Sequential access to an operand and a result.
 	graph.Dense: func(bytes int) graph.RateCall {
-		elements := bytes / 8 // of the operand and of the result
+		elements := bytes / 8 // in the operand, and in the result
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, elements)}}
 	},
 	// Sequential access to constants, by a product with a single row.
@@ -54,7 +54,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	},
 	// Copies of sequential runs.
 	graph.Copied: func(bytes int) graph.RateCall {
-		elements := bytes / 16 // of each of the two operands; the result has twice as many
+		elements := bytes / 16 // in each of the two operands; the result has twice as many
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, elements),
 			tensor.New(tensor.Float32, elements)}}
 	},
@@ -62,15 +62,15 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 	graph.Tiled: tiledCall,
 	// Access to a part of every cache line.
 	graph.Strided: func(bytes int) graph.RateCall {
-		elements := bytes / 8 // each element of the operand is 16 bytes after the one before; the gaps are not counted
+		elements := bytes / 8 // elements of the operand are 16 bytes apart; the gaps are not counted
 		operand := tensor.Meta{DType: tensor.Float32, Shape: []int{elements}, Strides: []int{4}}
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{operand}}
 	},
 	// Random access.
 	graph.Gathered: func(bytes int) graph.RateCall {
 		const columns = 64
-		// The call accesses more than the given number of bytes, by a third: an element and its result take 4 bytes each,
-		// and its index takes 8.
+		// The call accesses a third more than the given number of bytes: an element takes 4 bytes, its result 4 and its index
+		// 8.
 		rows := max(16, bytes/(12*columns))
 		return graph.RateCall{Op: "gather", Attrs: graph.Attrs{"dim": 0}, Impl: "elements",
 			In: []tensor.Meta{tensor.New(tensor.Float32, rows, columns), tensor.New(tensor.Int64, rows, columns)}}
@@ -81,7 +81,7 @@ var accessCalls = [...]func(bytes int) graph.RateCall{
 // from row-major to channels-last. Each of the two copies accesses about the given number of bytes.
 func tiledCall(bytes int) graph.RateCall {
 	const elementBytes = 4 + 4         // an element of the operand and one of the result
-	const typicalChannels = 128        // of transposed images
+	const typicalChannels = 128        // number of channels of a transposed image
 	const minSide, maxSide = 7, 7 << 4 // images in networks have sides of 7, 14, 28, 56 and 112
 	imageSide := minSide
 	for imageSide < maxSide && imageSide*imageSide*typicalChannels*elementBytes < bytes {
@@ -106,8 +106,8 @@ func channelsLast(shape ...int) tensor.Meta {
 }
 
 // linearCall returns a call of an implementation of linear. It multiplies a matrix of the given number of rows by
-// constants of about the given number of bytes. The matrix of the constants has 1024 columns, as in networks, or fewer
-// if it would have fewer than 16 rows.
+// constants of about the given number of bytes. The matrix of the constants has 1024 columns, as in networks. A small
+// matrix has fewer columns, so that it has at least 16 rows.
 func linearCall(impl string, rows, bytes int) graph.RateCall {
 	const minConstantRows = 16
 	columns := min(1024, bytes/(4*minConstantRows))
@@ -116,13 +116,13 @@ func linearCall(impl string, rows, bytes int) graph.RateCall {
 }
 
 // maxLayerBytes is the maximum size of the constants of a probe without panels: the typical size of the constants of
-// one network step. A probe of a larger footprint has constants of this size too. Between two measured calls, it
-// accesses as many other bytes as the footprint ([probe.bytesBetweenCalls]).
+// one network step. A probe of a larger footprint has constants of this size too. Between two measured calls, such a
+// probe accesses other memory of the size of the footprint ([probe.bytesBetweenCalls]).
 const maxLayerBytes = 1 << 20
 
 // maxPanelsBytes is the maximum size of the constants that a probe reads in panels: the size for a large layer.
 const maxPanelsBytes = 4 << 20
 
-// panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). It is so
-// small that the reads determine the time of the product.
+// panelRows is the number of rows of the matrix products that measure reads of panels (packed constants). The number is
+// small, so that the reads determine the time of the product.
 const panelRows = 48

@@ -92,10 +92,10 @@ func makeMonotone(curve machine.Curve) {
 	}
 }
 
-// bytePS returns the price of a byte in picoseconds at which the predicted time of a probe equals the measured time,
-// while all other prices are fixed.
+// bytePS returns the price of a byte in picoseconds that makes the predicted time of a probe equal to the measured
+// time. All other prices are fixed.
 func (m *measurer) bytePS(p *probe) float64 {
-	remaining, bytes := p.ns*machine.PSPerNS, 0.0 // remaining: the measured time less the time of other work
+	remaining, bytes := p.ns*machine.PSPerNS, 0.0 // remaining: the measured time minus the time of other work
 	for _, w := range p.stepWorks {
 		bytes += w.Bytes[p.access]
 		otherWork := w // a copy of the work, without the bytes whose price is fitted

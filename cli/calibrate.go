@@ -137,8 +137,8 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	return out.Flush()
 }
 
-// openMeasured opens the device to measure. It returns nil for the host. If no device can be opened for the name auto,
-// it prints a note with the reasons.
+// openMeasured opens the device to measure. It returns nil for the host. If the name is auto and no device can be
+// opened, openMeasured prints a note with the reasons.
 func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 	device, err := devices.Open(name)
 	if err != nil {
@@ -150,7 +150,7 @@ func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 	return device, nil
 }
 
-// keepDevices adds the devices of the stored profile to the new profile, which will replace the stored one. For a
+// keepDevices adds the devices of the stored profile to the new profile, which will replace the stored profile. For a
 // device in both profiles, the new measurements hold.
 func keepDevices(path string, profile *machine.Profile) {
 	if path == "" {

@@ -74,14 +74,14 @@ func WithPasses(list ...passes.Pass) Option {
 	return Option{func(e *command.Extensions) { e.Passes = list }}
 }
 
-// WithCommand adds a command. The exit code of an error that its RunE returns is 1. Its name must differ from the names
-// of the existing commands.
+// WithCommand adds a command. If its RunE returns an error, the exit code is 1. The name of the command must differ
+// from the names of the existing commands.
 func WithCommand(c *cobra.Command) Option {
 	return Option{func(e *command.Extensions) { e.AddedCommands = append(e.AddedCommands, c) }}
 }
 
-// extensionsOf returns the extensions of all options. Complete checks them, and makes the added ops available by name.
-// Two commands of one name are an error.
+// extensionsOf returns the extensions of all options. Complete checks the extensions, and makes the added ops available
+// by name. Two commands of one name are an error.
 func extensionsOf(options []Option) (*command.Extensions, error) {
 	e := &command.Extensions{}
 	for _, o := range options {

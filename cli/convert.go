@@ -106,7 +106,7 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	return err
 }
 
-// checkGraphPath returns an error unless the path is that of a graph file.
+// checkGraphPath returns an error if the path does not name a graph file.
 func checkGraphPath(path string) error {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".json":

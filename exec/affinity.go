@@ -8,10 +8,10 @@ import (
 )
 
 // This file chooses addresses in the arena (the memory block of intermediate values) by affinity. The workers of a step
-// divide its result into parts, and a worker computes the part at the same relative position in consecutive steps: of
-// two workers, the first always computes the first half. Writing to a cache line that another core wrote last is slow,
-// because the line is first fetched from that core. If a value reuses the memory of an earlier value, each worker
-// should therefore write the bytes that it wrote for the earlier value.
+// divide its result into parts. In consecutive steps, a worker computes the part at the same relative position. For
+// example, the first of two workers always computes the first half. Writing to a cache line that another core wrote
+// last is slow, because the line is first fetched from that core. If a value reuses the memory of an earlier value,
+// each worker should therefore write the bytes that it wrote for the earlier value.
 
 // affinity has the last use of each range of the arena, sorted by address.
 type affinity struct {
@@ -111,8 +111,8 @@ func (a *affinity) chooseAddress(blocks []block, size int) (blockIndex, address 
 	return blockIndex, address
 }
 
-// record adds a storage of the given size at an address, as the last use of its range. An earlier use that the storage
-// covers partly is cut to its bytes before or after the storage.
+// record adds a storage of the given size at an address, as the last use of its range. If the storage covers an earlier
+// use partly, only the bytes before or after the storage remain of the earlier use.
 func (a *affinity) record(start, size int) {
 	end := start + size
 	first, limit := a.indexRange(start, end)

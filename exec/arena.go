@@ -46,7 +46,7 @@ func (a *arena) alloc(i, size int) (offset int, previousUsers []int32) {
 	return offset, a.take(i, size, best, offset)
 }
 
-// grow allocates size bytes for step i at the end of the arena. No block is large enough.
+// grow allocates size bytes for step i at the end of the arena. It is called if no block is large enough.
 func (a *arena) grow(i, size int) (offset int, previousUsers []int32) {
 	offset = a.size
 	if last := len(a.blocks) - 1; last >= 0 && a.blocks[last].offset+a.blocks[last].size == a.size {
@@ -77,7 +77,8 @@ func (a *arena) take(i, size, blockIndex, offset int) (previousUsers []int32) {
 	return taken.users
 }
 
-// free adds memory to the blocks, and merges it with adjacent blocks. users are the steps that used it, ascending.
+// free adds memory to the blocks, and merges it with adjacent blocks. users are the steps that used the memory,
+// ascending.
 func (a *arena) free(offset, size int, users []int32) {
 	size = alignedSize(size)
 	if size == 0 {

@@ -39,8 +39,8 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 		if given == nil {
 			continue
 		}
-		// This call compares the tensor with its own dtype and shape, so it checks everything else: the dtype and the
-		// shape of the output may be unknown.
+		// The dtype and the shape of the output may be unknown. The call therefore passes the tensor's own dtype and shape,
+		// and checks everything else.
 		if err := caller.checkTensor(i, given.DType, given.Shape); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (caller *callerOutputs) checkMemory(i int, whole *graph.Graph, in []*tensor
 	return nil
 }
 
-// checkTensor returns an error unless the tensor given for output i has the given dtype and shape.
+// checkTensor returns an error if the tensor given for output i has another dtype or shape than the arguments.
 func (caller *callerOutputs) checkTensor(i int, dtype tensor.DType, shape []int) error {
 	return checkOutputTensor(caller.outputs[i].Name, dtype, shape, caller.tensors[i])
 }

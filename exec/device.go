@@ -14,9 +14,9 @@ import (
 )
 
 // This file runs steps on a device. The kernel of such a step has one chunk, which adds a launch to the queue of the
-// session. It returns before the device has executed the launch. The queue keeps the order of the launches, so that a
-// step on the device runs after the earlier steps on the device. A download waits until the device has run all earlier
-// steps.
+// session. The chunk returns before the device has executed the launch. The queue keeps the order of the launches, so
+// that a step on the device runs after the earlier steps on the device. A download waits until the device has run all
+// earlier steps.
 //
 // Memory on the device has two lifetimes. Constants are uploaded once for all programs that share an [Uploads]
 // ([Program.upload]). The arena belongs to a session ([Session.openDevice]).
@@ -51,7 +51,7 @@ func (p *Program) checkDevice(limit int) error {
 	return nil
 }
 
-// deviceNeed returns the need of memory of the device.
+// deviceNeed returns the memory that a run needs on the device.
 func (p *Program) deviceNeed() Need {
 	need, counted := Need{Arena: p.deviceArenaSize}, map[constantData]bool{}
 	for _, storageIndex := range p.uploaded.storages {
@@ -107,7 +107,7 @@ type deviceConstants struct {
 	blocks    []*uploadedBlock            // the blocks of these addresses, kept alive by this list
 }
 
-// addUploaded makes the result of node n, which uploads a constant to the device, a constant of the program.
+// addUploaded adds the result of node n to the constants of the program. Node n uploads a constant to the device.
 func (p *Program) addUploaded(n *graph.Node) {
 	storageIndex := p.storageOf(n.Out[0])
 	uploaded, source := &p.storages[storageIndex], n.In[0].Value
@@ -202,7 +202,7 @@ func (p *Program) uploadBlock(block *uploadedBlock, size int) (err error) {
 // deviceSession is the memory of a session on the device.
 type deviceSession struct {
 	queue     graph.Queue
-	addresses []graph.DeviceAddress // of all steps, one after another; those of a step start at step.firstPtr
+	addresses []graph.DeviceAddress // of all steps in order; the addresses of a step start at step.firstPtr
 	arena     graph.DeviceMemory    // nil if it is empty
 }
 

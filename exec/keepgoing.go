@@ -180,7 +180,8 @@ func describeShortage(g *graph.Graph, memoryErr *MemoryError) *shortage {
 }
 
 // fewestOmissions returns the smallest number of omissions with which the graph compiles, from minOmissions to
-// maxOmissions. If none suffices, it returns the greatest number that it may try, and the next round omits more.
+// maxOmissions. If no number suffices, it returns the greatest number in this range. The next round then omits more
+// nodes.
 func (s *shortage) fewestOmissions(maxOmissions int, options Options) int {
 	maxAdditional := max(min(maxOmissions, len(s.order))-s.minOmissions, 0)
 	suffices := func(additional int) bool {

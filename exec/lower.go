@@ -30,8 +30,8 @@ const lowerBatch = 16
 
 // lowerAll compiles (lowers) the kernels of all nodes in parallel, and then links their machine code in one operation.
 // The number of workers affects only [joinChunks], which joins chunks of a kernel. If the compilation of a node fails,
-// later nodes may not be lowered, unless Options.KeepGoing is set. All nodes before the first failing node are always
-// lowered.
+// later nodes may remain without kernels. With Options.KeepGoing, all nodes are lowered. All nodes before the first
+// failing node are always lowered.
 func lowerAll(g *graph.Graph, options Options) []loweredNode {
 	list := make([]loweredNode, len(g.Nodes))
 	var firstFailed atomic.Int64 // index of the first node known to fail

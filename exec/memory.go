@@ -25,8 +25,8 @@ import (
 //	b                  writes   reads             64
 //	c                           writes   reads    0: step 2 waits for step 1
 //
-// With several workers, memory is assigned so that a worker finds the data that it wrote in its cache. This affinity is
-// given up where it would make the arena much larger: see affinity.
+// With several workers, memory is assigned so that a worker finds the data that it wrote in its cache. Memory has no
+// such affinity where affinity would make the arena much larger: see affinity.
 func (p *Program) planMemory(ctx context.Context) {
 	for i := range p.steps {
 		for _, address := range p.steps[i].addresses {
@@ -91,8 +91,9 @@ func (a *memoryAttempts) planWithoutAffinity() *memoryPlanner {
 	return planner
 }
 
-// planWithAffinity makes a plan with affinity, whose arena is at most slightly larger than without. Each failed attempt
-// removes the affinity of more memory: see dropAffinity. If no attempt succeeds, the plan has no affinity.
+// planWithAffinity makes a plan with affinity, whose arena is at most slightly larger than without affinity. Each
+// failed attempt removes the affinity of more memory: see dropAffinity. If no attempt succeeds, the plan has no
+// affinity.
 func (a *memoryAttempts) planWithAffinity(without *memoryPlanner) *memoryPlanner {
 	policy := memoryPolicy{ignoresAffinity: make([]bool, len(a.storages)+len(a.steps)),
 		maxBytes: without.host.size + without.host.size/arenaGrowthDivisor, extendsLast: without.extendsLast}

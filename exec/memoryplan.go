@@ -17,10 +17,10 @@ type memoryPlanner struct {
 	program  *Program
 	host     arena    // the arena on the host
 	device   arena    // the arena on the device
-	affinity affinity // of the arena on the host
+	affinity affinity // affinity in the arena on the host
 
 	storages    []storagePlan        // by storage
-	overwrites  []int                // by storage: 1 + the input that it may overwrite (overwrite.go), or 0
+	overwrites  []int                // indexed by storage: 1 + the input that it may overwrite (overwrite.go), or 0
 	writingStep graph.ByValue[int32] // for each value, also one stored within another: the step that writes it
 	// groupStart is the first step of the current pipelined group: steps whose chunks run interleaved (pipelined.go).
 	// If the current step is in no group, groupStart is the current step.
@@ -29,16 +29,16 @@ type memoryPlanner struct {
 
 // storagePlan is the state of a storage in a memory plan.
 type storagePlan struct {
-	mergedInto    int     // the storage that it overwrites in place, or itself
+	mergedInto    int     // the storage that this storage overwrites in place, or itself
 	isPlaced      bool    // whether it has an address in the arena
 	users         []int32 // its users since the last in-place reuse; nil if freed
-	previousUsers []int32 // the users of its memory before it got the memory
+	previousUsers []int32 // the previous users of its memory
 }
 
-// waits records which steps wait for which.
+// waits records pairs of steps in which the later step waits for the earlier step.
 type waits struct {
 	steps        []step
-	latestWaiter []int32 // by step: the latest step that already waits for it
+	latestWaiter []int32 // indexed by step: the latest step that already waits for this step
 }
 
 // addWait makes step i wait for an earlier step, unless it already does.
@@ -130,7 +130,7 @@ func (m *memoryPlanner) waitForOperands(i int) {
 func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	placed, planned := &m.program.storages[storage], &m.storages[storage]
 	switch {
-	case placed.kind != inArena: // no memory of the arena
+	case placed.kind != inArena: // the storage is not in the arena
 	case !planned.isPlaced && storage == m.program.storageOf(v): // not merged into the storage of an operand
 		placed.arenaOffset, planned.previousUsers = m.alloc(i, placed.bytes, storage, placed.place)
 		planned.isPlaced = true
@@ -163,8 +163,8 @@ func (m *memoryPlanner) addUser(storage int, step int32) {
 	}
 }
 
-// reuseInPlace lets the results of step i reuse the memory of operands that no later step uses. The pairs of a result
-// and an operand for which the kernel permits this are in kernel.InPlace.
+// reuseInPlace lets the results of step i reuse the memory of operands that no later step uses. kernel.InPlace has the
+// permitted pairs of a result and an operand.
 func (m *memoryPlanner) reuseInPlace(i int) {
 	program := m.program
 	step := &program.steps[i]
@@ -204,8 +204,9 @@ func (m *memoryPlanner) needsMemory(result *graph.Value, storage int) bool {
 	return isOwn && !planned.isPlaced
 }
 
-// readsSameElements reports whether all operands of step i in the storage of the given operand have each element at
-// the same address as this operand. The step may then overwrite the elements in order.
+// readsSameElements considers all operands of step i that are in the storage of the given operand. It reports whether
+// each of them has every element at the same address as the given operand. The step may then overwrite the elements in
+// order.
 func (m *memoryPlanner) readsSameElements(i, operand int) bool {
 	step := &m.program.steps[i]
 	outCount := len(step.node.Out)
@@ -249,7 +250,8 @@ func (m *memoryPlanner) alloc(i, size, memoryIndex int, place tensor.Place) (off
 	return offset, previousUsers
 }
 
-// dropAffinity removes the affinity, in later plans, of all memory that is live now: the arena exceeds its limit.
+// dropAffinity removes the affinity of all memory that is live now, for later plans. It is called when the arena
+// exceeds its limit.
 func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 	m.ignoresAffinity[memoryIndex] = true
 	for s := range m.storages {
@@ -259,8 +261,8 @@ func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 }
 
 // freeAfter frees memory whose last use was step i. Memory of a pipelined group is freed after the last step of the
-// group: extendLifetimes makes this step the last use. The step need not have an address of the memory, so the loop
-// visits the addresses of all steps of the group.
+// group: extendLifetimes makes this step the last use. This step may not use the memory itself, so the loop visits the
+// addresses of all steps of the group.
 func (m *memoryPlanner) freeAfter(i int) {
 	step := &m.program.steps[i]
 	if step.kernel.Scratch > 0 {

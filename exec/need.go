@@ -269,7 +269,7 @@ func (n *Need) addOriginal(packed *graph.Value, counted map[*tensor.Storage]bool
 	n.Originals = sum(n.Originals, original.Storage().Len())
 }
 
-// minNeed returns a lower bound on the need, which is known before compilation: inputs, constants, outputs, and the
+// minNeed returns a lower bound on the need. The bound is known before compilation: inputs, constants, outputs, and the
 // largest other value.
 func minNeed(g *graph.Graph) Need {
 	var n Need

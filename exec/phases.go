@@ -18,8 +18,8 @@ import (
 func (s *Session) runPhase(worker *workerState, current stepPhase) (next stepPhase) {
 	kernelStep := &s.program.steps[current.step]
 	phases := kernelStep.kernel.Phases
-	// With [Options.KeepGoing], a run continues after a failed step. A step that reads from it counts as finished, but
-	// is not run.
+	// With [Options.KeepGoing], a run continues after a failed step. A step that reads from the failed step counts as
+	// finished, but is not run.
 	isOperandLost := current.phase == 0 && s.stepFailures != nil && s.stepFailures.markIfSourceLost(current.step)
 	for current.phase < len(phases) && phases[current.phase].Chunks == 0 {
 		current.phase++
@@ -51,7 +51,7 @@ func (s *Session) phaseParts(current stepPhase) workerpool.Parts {
 }
 
 // runChunks works on a phase with parts until all chunks are taken. The worker that finishes the last chunk gets the
-// phase to continue with, the others get noPhase.
+// phase to continue with. The other workers get noPhase.
 func (s *Session) runChunks(worker *workerState, current stepPhase) (next stepPhase) {
 	run, kernelStep, parts := &s.sectionRun, &s.program.steps[current.step], s.phaseParts(current)
 	finishedByAll := &run.finishedChunks[kernelStep.firstPhase+current.phase]
@@ -80,8 +80,8 @@ func (s *Session) runChunks(worker *workerState, current stepPhase) (next stepPh
 	}
 }
 
-// continueAfter returns the phase with which a worker continues after a finished phase, or noPhase. The next phase of
-// the step need not exist: runPhase then finishes the step.
+// continueAfter returns the phase with which a worker continues after a finished phase, or noPhase. If the step has no
+// further phase, runPhase finishes the step.
 func (s *Session) continueAfter(worker *workerState, finished stepPhase) (next stepPhase) {
 	if s.stepFailures != nil && s.stepFailures.isLost(finished.step) {
 		return s.finishStep(worker, finished.step)
@@ -154,15 +154,15 @@ func (r *sectionRun) removePhase(open stepPhase) {
 	}
 }
 
-// finishStep marks a step as finished. Steps of the section that waited only for this step become ready. The worker
-// continues with the first of them: finishStep returns its first phase. It adds the others to readySteps. It returns
-// noPhase if there is none, or if the section is over.
+// finishStep marks a step as finished. Steps of the section that waited only for this step become ready. finishStep
+// returns the first phase of one such step, with which the worker continues, and adds the other steps to readySteps. It
+// returns noPhase if no step becomes ready, or if the section is over.
 func (s *Session) finishStep(worker *workerState, step int) (continued stepPhase) {
 	run := &s.sectionRun
 	const done = true
 	s.endStep(worker, done)
 	next, newShareable := noStep, 0 // newShareable: number of new steps worth sharing
-	policy := workerpool.StartNone  // whether to wake workers for them
+	policy := workerpool.StartNone  // whether to wake workers for the new steps
 	for _, waitingStep := range s.program.steps[step].waitingSteps {
 		if !run.becomesReady(int(waitingStep)) {
 			continue
@@ -194,6 +194,6 @@ func (r *sectionRun) becomesReady(waitingStep int) bool {
 		return false
 	}
 	index := waitingStep - r.section.first
-	waitsForOne := r.section.shared.waitCounts[index] <= 1 // initially; such a step needs no atomic operation
+	waitsForOne := r.section.shared.waitCounts[index] <= 1 // at the start; such a step needs no atomic operation
 	return waitsForOne || atomic.AddInt32(&r.waitCounts[index], -1) == 0
 }

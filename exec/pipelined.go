@@ -122,9 +122,9 @@ func (p *Program) readsOtherResult(i, first int) bool {
 }
 
 // runPipelined runs the group of steps from first to end-1, one chunk after another: always the next chunk of the
-// latest step whose operands are ready. To find it, the loop starts at the last step, and goes back while a step must
-// wait. If it arrives at a step that has ended, it continues with the step after it, which then has all of its
-// operands.
+// latest step whose operands are ready. To find this chunk, the loop starts at the last step, and goes back while a
+// step must wait. If it arrives at a step that has ended, it continues with the following step, whose operands are then
+// complete.
 func (s *Session) runPipelined(ctx context.Context, worker *workerState, first, end int) error {
 	var nextChunk [maxGroupSteps]int // nextChunk[k] is the next chunk of step k of the group
 	for i := end - 1; ; {
@@ -168,8 +168,8 @@ func (p *Program) mustWait(i, chunk, finished int) bool {
 	return previous.Flow.FinalElements(finished-1) < phase.Flow.NeededElements(chunk)
 }
 
-// extendLifetimes extends the lifetime of all memory that a group uses: it ends with the last step of the group. Any
-// step of the group may run until then.
+// extendLifetimes extends the lifetimes of all memory that a group uses to the last step of the group, because any step
+// of the group may run until then.
 func (p *Program) extendLifetimes() {
 	for i := range p.steps {
 		end := p.steps[i].pipelineEnd

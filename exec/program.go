@@ -114,7 +114,8 @@ func Compile(g *graph.Graph, options Options) (*Program, error) {
 }
 
 // compile compiles a graph. A program with one worker gets pipelined groups: sequences of steps whose chunks are
-// interleaved. They need more memory. If it does not suffice, compile compiles the graph again without groups.
+// interleaved. Groups need more memory. If the memory does not suffice, compile compiles the graph again without
+// groups.
 func compile(g *graph.Graph, options Options) (*Program, error) {
 	pipelined := options.Threads == 1 && !options.KeepGoing
 	program, err := compileSteps(g, options, pipelined)

@@ -58,7 +58,8 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 		memory := &s.outputMemories[program.storageOf(output.Value)]
 		isFree := memory.storage == nil // no earlier output with the same storage has a tensor
 		mayWriteDirectly := direct && program.directOutputs[i] && isFree
-		// The tensor may begin later in its storage than the output in the program's storage, but not earlier.
+		// The offset of the tensor in its storage may exceed the offset of the output in the program's storage. It must not
+		// be smaller.
 		if mayWriteDirectly && given.SameAddresses(meta) && given.Offset >= meta.Offset && isAligned(given) {
 			*memory = outputMemory{storage: given.Storage(), shiftBytes: (given.Offset - meta.Offset) * meta.DType.Size(),
 				directOutput: i + 1}
@@ -154,7 +155,7 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 	storageIndex := s.program.storageOf(root)
 	storage, meta := &s.program.storages[storageIndex], output.Value.Meta
 	isGiven := outputs[i] != nil
-	// directOutput is 1 + the output whose tensor a step has written directly, or 0.
+	// directOutput is 1 + the index of the output whose tensor a step has written directly, or 0.
 	isWritten := s.outputMemories[storageIndex].directOutput == i+1
 	if isWritten || s.onlyGivenOutputs && !isGiven {
 		return nil
@@ -192,8 +193,8 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 	return nil
 }
 
-// viewOfInput returns a view of an input. declared is the layout of the input in the program, and meta the layout of
-// the view there. The caller's tensor may begin at another offset.
+// viewOfInput returns a view of an input. declared and meta are the layouts of the input and of the view in the
+// program. The caller's tensor may begin at another offset.
 func (s *Session) viewOfInput(ctx context.Context, input *tensor.Tensor, declared, meta tensor.Meta) (*tensor.Tensor,
 	error) {
 	shiftBytes := (input.Offset - declared.Offset) * input.DType.Size() // the view may have another element size

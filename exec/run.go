@@ -15,7 +15,7 @@ import (
 )
 
 // This file runs programs. A run binds the caller's inputs to the memory of a session, executes the steps, and delivers
-// the outputs. [Session.runUntraced] has these stages. The other functions lead to it: Run takes and returns tensors by
+// the outputs. [Session.runUntraced] has these stages. The other functions call it: Run takes and returns tensors by
 // name, and RunInto takes lists in the order of the graph. Both are methods of [Program], which acquires a session, and
 // of [Session].
 
@@ -179,7 +179,7 @@ func orderInputs(inputs []*graph.Value, given map[string]*tensor.Tensor, ordered
 	return unknownName("input", names, given)
 }
 
-// maxListed is the maximum number of names that a message lists. If there are more, the message lists none.
+// maxListed is the maximum number of names that a message lists. If there are more names, the message lists none.
 const maxListed = 12
 
 // unknownName returns an error for the first name, alphabetically, that the graph does not have.

@@ -26,8 +26,8 @@ type Planner func(*graph.Graph) (*graph.Graph, error)
 // For example, the graph neg(nonzero(relu(x))) has three segments: relu, then nonzero, whose result shape depends on
 // data, and then neg. The segment neg is compiled once for each number of nonzero elements that occurs.
 //
-// A Runner is safe for concurrent use. It caches the most recently used programs within [Options.MemoryLimit], or half
-// of the memory available to the process.
+// A Runner is safe for concurrent use. It caches the most recently used programs. The cache is limited to
+// [Options.MemoryLimit] bytes or, without such a limit, to half of the memory available to the process.
 type Runner struct {
 	graph   *graph.Graph
 	planner Planner

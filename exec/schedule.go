@@ -13,7 +13,7 @@ import (
 //
 //	section  a range of steps; one worker runs a serial section, several workers run a shared one
 //	step     a call of a kernel
-//	phase    a part of a step; it begins when the phase before has ended
+//	phase    a part of a step; it begins when the previous phase has ended
 //	chunk    a part of a phase; the chunks of a phase are independent, so that different workers can run them
 //
 // If no other worker is available, a shared section runs as a serial one. At the start of the last serial section
@@ -64,7 +64,7 @@ func (s *Session) runSerial(ctx context.Context, section *section) (err error) {
 			if err != nil {
 				return err
 			}
-			worker.mem.Scratch = nil // again for the next calls, which have no scratch memory
+			worker.mem.Scratch = nil // reset for the next calls, which have no scratch memory
 			continue
 		}
 		if ctx.Err() != nil {

@@ -43,7 +43,7 @@ const wakeAheadNS = 1e5
 const wakeWindow = 4
 
 // If workers save at least the minimum saving divided by trialDivisor, they are woken on trial
-// ([workerpool.StartIfUsedRecently]). With the default profile, this is 10 us.
+// ([workerpool.StartIfUsedRecently]). With the default profile, this threshold is 10 us.
 const trialDivisor = 5
 
 // cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies. The
@@ -59,7 +59,7 @@ func (p *Program) cutSections(profile *machine.Profile) {
 	if profile == nil {
 		profile = machine.SharedDefaultProfile()
 	}
-	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)} // of all steps
+	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)} // the sharing of all steps
 	whole.costsNS = p.stepCostsNS(profile, whole.minSharedNS)
 	isSplit := p.chooseSplits(whole.costsNS, whole.minSharedNS)
 	savedNS := p.savings(whole.costsNS, isSplit, whole.minSharedNS)
@@ -203,8 +203,8 @@ func (st *step) chunkCount() int {
 	return chunks
 }
 
-// wakePolicies returns, for each step, whether workers are woken at its start. It compares the time that they save in
-// the following period (see wakeWindow) with wakeNS, the minimum saving in nanoseconds.
+// wakePolicies returns, for each step, whether workers are woken at its start. It compares the time that the workers
+// save in the following period (see wakeWindow) with wakeNS, the minimum saving in nanoseconds.
 func wakePolicies(costsNS, savedNS []float64, wakeNS float64) []workerpool.StartPolicy {
 	list := make([]workerpool.StartPolicy, len(costsNS))
 	// The map has the minimum saving of each policy. Its order does not matter, because the greater policy wins.

@@ -207,9 +207,9 @@ func (run *segmentRun) runPrepared(segment *graph.Segment, prepared *preparedSeg
 }
 
 // prepareSegment returns a prepared segment. If isCacheable is true, prepareSegment uses the cache, whose key is the
-// segment and its class: a text with the dtypes, shapes and strides of its operands, and with all other known values on
-// which its shapes depend. Otherwise it prepares the segment for this run alone, because it lacks some nodes of the
-// graph's segment.
+// segment and its class. The class is a text with the dtypes, shapes and strides of the operands, and with all other
+// known values on which the shapes of the segment depend. If isCacheable is false, the segment lacks some nodes, and
+// prepareSegment prepares it for this run alone.
 func (run *segmentRun) prepareSegment(segment *graph.Segment, isCacheable bool) (*preparedSegment, error) {
 	prepare := func() (*preparedSegment, error) {
 		return run.runner.prepare(run.ctx, segment, run.knownValues, run.keepGoing)
@@ -341,8 +341,8 @@ func (run *segmentRun) outputs() (_ []*tensor.Tensor, err error) {
 }
 
 // output returns an output in its pinned layout. With callerOutputs, it returns the output as computed, because
-// copyRemaining copies it to the caller's tensor. It returns nil for an output that was not computed or, with
-// keepGoing, cannot have the layout.
+// copyRemaining copies it to the caller's tensor. It returns nil for an output that was not computed. With keepGoing,
+// it also returns nil for an output that cannot have its pinned layout.
 func (run *segmentRun) output(output graph.Output) (*tensor.Tensor, error) {
 	result := run.knownValues[output.Value]
 	if output.Value.Const != nil {

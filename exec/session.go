@@ -39,7 +39,7 @@ type Session struct {
 // outputMemory is the memory of an output's storage during a run.
 type outputMemory struct {
 	storage       *tensor.Storage
-	shiftBytes    int  // offset of the output in a caller's storage, less its offset in the program's storage
+	shiftBytes    int  // offset of the output in a caller's storage, minus its offset in the program's storage
 	directOutput  int  // 1 + index of the output whose tensor is written directly; 0 for none
 	ownedByCaller bool // the caller owns the storage
 }

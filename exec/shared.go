@@ -21,8 +21,8 @@ import (
 
 // sectionRun is the execution of a shared section. A worker joins an open phase, or takes a ready step. The worker that
 // finishes the last chunk of a phase continues with the next phase. The worker that finishes a step continues with a
-// step that waited for it, whose operands are in the worker's cache. For the same reason, each worker starts with the
-// same part in every phase.
+// step that waited for it, because the operands of the waiting step are in the worker's cache. For the same reason,
+// each worker starts with the same part in every phase.
 //
 // The leader is the worker that runs the program. Helpers are workers of the pool. The leader and helpers request
 // further helpers for chunks, and for ready steps that are worth passing to another worker. The leader never waits for
@@ -83,7 +83,7 @@ func (s *Session) runLeader() {
 	run.job.Begin()
 	defer run.job.End() // also if a kernel calls runtime.Goexit
 
-	shareableSteps := 0 // of the steps that are ready at the start
+	shareableSteps := 0 // number of shareable steps that are ready at the start
 	for _, step := range run.readySteps {
 		if run.isWorthSharing(int(step)) {
 			shareableSteps++

@@ -14,8 +14,8 @@ import (
 // This file checks whether a caller's tensor for an output shares memory with another tensor of the run.
 
 // checkWritable returns an error if the caller's tensor for output i shares memory with another tensor of the run: a
-// constant, the caller's tensor for an earlier output, or an input. The tensor of an input itself is permitted. direct
-// reports whether a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
+// constant, the caller's tensor for an earlier output, or an input. But the tensor may be the tensor of an input.
+// direct reports whether a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
 func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
 	name, given := p.outputs[i].Name, out[i]
 	inputs, permitted := p.overlappedInputs(given, in)

@@ -22,7 +22,7 @@ const maxPasses = 8
 // chooseSplits chooses the split steps. costsNS has the cost of each step, and minSharedNS is the minimum cost that is
 // worth sharing. With two workers, a split step takes about half as long, but data between a split step and another
 // step moves between cores. The search starts with all steps that have enough work. It then splits further steps while
-// the transfers that this avoids outweigh the costs. Finally it reverts splits while this saves time.
+// the avoided transfers outweigh the costs. Finally it reverts splits while this saves time.
 func (p *Program) chooseSplits(costsNS []float64, minSharedNS float64) []bool {
 	isSplit := make([]bool, len(p.steps))
 	gainsNS := make([]float64, len(p.steps)) // gainsNS[i] is the time that a split of step i saves, without transfers
@@ -59,7 +59,7 @@ type splitSearch struct {
 
 // changeWhileFaster splits steps (if toSplit is true) or reverts splits, until no change saves time.
 func (s *splitSearch) changeWhileFaster(toSplit bool) {
-	lossesNS := make([]float64, len(s.isSplit)) // the time that transfers of a step add if it is split
+	lossesNS := make([]float64, len(s.isSplit)) // the time that the transfers of a step add if the step is split
 	for range maxPasses {
 		clear(lossesNS) // computed once per pass: changes of a pass affect only the next pass
 		for _, transfer := range s.transfers {
@@ -86,8 +86,8 @@ type transfer struct {
 	ns       float64 // cost of moving half of the bytes
 }
 
-// lossNS returns the time that the transfer costs more if one of its two steps is split. The loss is negative if the
-// other step is split, because no bytes move between cores if both are.
+// lossNS returns the additional time of the transfer if one of its two steps is split. The loss is negative if the
+// other step is already split, because no bytes move between cores if both steps are split.
 func (t *transfer) lossNS(otherIsSplit bool) float64 {
 	if otherIsSplit {
 		return -t.ns
@@ -100,7 +100,7 @@ func (t *transfer) lossNS(otherIsSplit bool) float64 {
 // operands are in place, are skipped.
 func (p *Program) transfers(lineNS float64) []transfer {
 	var list []transfer
-	writer := make([]int32, len(p.storages)) // by storage: 1 + the last step that writes it
+	writer := make([]int32, len(p.storages)) // indexed by storage: 1 + the last step that writes it
 	for i := range p.steps {
 		step := &p.steps[i]
 		if !step.hasChunks() {

@@ -36,10 +36,10 @@ type Certificate struct {
 	Copies        *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
 }
 
-// CertifiedCopies proves a lower bound on the weighted cost of all plans: a weighted sum of time, number of copies,
-// and bytes of copies. Together with the bound on the cost, this bound implies two further lower bounds. The first is
-// on the number of copies of every plan within the slack. The second is on the bytes of copies of every plan of least
-// cost with that number of copies.
+// CertifiedCopies proves a lower bound on the weighted cost of all plans: a weighted sum of time, number of copies, and
+// bytes of copies. Together with the bound on the cost, this bound implies two further lower bounds. The first bounds
+// the number of copies of every plan within the slack. The second bounds the bytes of copies of every plan of least
+// cost with this number of copies.
 type CertifiedCopies struct {
 	Slack       float64        `json:"slack" doc:"The share of the least cost by which the plan may cost more."`
 	PlanWeights layout.Weights `json:"plan_weights" doc:"The weights by which the cheapest copies are chosen for the labels of the solution."`
@@ -53,7 +53,7 @@ type CertifiedCopies struct {
 type CertifiedGraph struct {
 	Name   string `json:"name" doc:"The name of the graph; it may be empty."`
 	Digest string `json:"digest" doc:"The sha256 of structure, attributes, layouts and the data of constants."`
-	// Sizes is set by the caller of [Certify]: a graph read with sizes may have them as numbers.
+	// The caller of [Certify] sets Sizes, because a graph that was read with sizes may have numbers in their place.
 	Sizes map[string]int `json:"sizes,omitempty" doc:"The sizes with which the file of the graph was read (--dim); left out if there are none."`
 }
 
@@ -147,8 +147,8 @@ func checkCertifiable(internal *program.Program) error {
 }
 
 // costInRebuilt returns the cost of a plan's labels in the problem that was rebuilt from the program. A label is the
-// choice for one variable of the problem. The cost must be the cost in the problem that was solved. This is not checked
-// for a plan with a preference for few copies: its cost may include more expensive copies.
+// choice for one variable of the problem. The cost must be the cost in the problem that was solved. The costs are not
+// compared for a plan with a preference for few copies, because its cost may include more expensive copies.
 func costInRebuilt(model *layout.Model, plan *passes.Plan) (int64, error) {
 	cost, err := model.WCSP.Cost(plan.Solution.Labels)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Candidate is a program to be measured. An empty Name is the name of the program's strategy.
+// Candidate is a program to be measured. If Name is empty, the candidate has the name of the program's strategy.
 type Candidate struct {
 	Name    string
 	Program *graphrun.Program
@@ -39,11 +39,11 @@ type Options struct {
 	// Seed determines the order of the programs in each round.
 	Seed uint64
 	// BoundNS, if set, is a lower bound on the cost of any plan, in nanoseconds: see [LowerBound]. All programs must then
-	// have the same graph, pins and prices. If BoundNS is nil, the bound of a candidate is the greatest in the reports of
-	// all candidates with the same graph, sizes, pins, options and prices.
+	// have the same graph, pins and prices. If BoundNS is nil, the bound of a candidate is the greatest bound in the
+	// reports of all candidates with the same graph, sizes, pins, options and prices.
 	BoundNS *float64
 	// Progress, if set, is called before each round with the number of finished rounds and the number of all rounds. The
-	// latter is 0 if Until is set.
+	// number of all rounds is 0 if Until is set.
 	Progress func(done, total int)
 
 	measureEqualPlans bool // measures equal plans separately, for tests of the statistics
@@ -97,12 +97,12 @@ type Measurement struct {
 // steady state of a program on an otherwise idle machine: see [Options.Turn]. Programs may be compiled in any way: with
 // the caller's strategies, costs or passes, with or without pins. Programs with equal plans are measured once.
 //
-// Every pair of plans is tested for a difference: see [Ranking]. Values of outputs are compared with those of the first
+// Every pair of plans is tested for a difference: see [Ranking]. Outputs are compared with the outputs of the first
 // program. Integers and bools must be equal. If both programs are exact (graphrun.Options.Exact), only the order of
 // summation differs, and floats must agree within a few units in the last place. Otherwise they must agree within 2e-5
 // (float32) of the output's largest value. Differences are not an error: they are listed in [Comparison.Differences].
 //
-// If ctx ends, Compare returns the measurements until then without an error. It fails if a run fails, if there are no
+// If ctx ends, Compare returns the measurements so far and no error. It fails if a run fails, if there are no
 // candidates, or if two candidates have the same name. It returns a [*graphrun.MemoryError] if memory does not suffice
 // for all programs at the same time.
 func Compare(ctx context.Context, candidates []Candidate, inputs map[string]*tensor.Tensor,
@@ -145,7 +145,7 @@ type contender struct {
 	report          *report.Plan
 	exact           bool
 	measuredInstead *contender // an earlier contender with an equal plan; nil if this contender is measured
-	identity                   // of its plan and its layout problem
+	identity                   // identity of the plan and of its layout problem
 	run             timedRun
 
 	times       []float64                 // by measured run: its time in nanoseconds

@@ -59,7 +59,7 @@ func comparedPlanOf(compiled *graphrun.Program) *comparedPlan {
 // assignKeys gives keys to the leaves (inputs and constants) and the nodes of both original graphs. A value of the
 // second graph with a match gets the key of its match. The first result of a node represents the node.
 func assignKeys(first, second *comparedPlan, pairs *pairing) {
-	keys := map[*graph.Value]string{} // of values of the first graph
+	keys := map[*graph.Value]string{} // keys of the values of the first graph
 	for i, v := range matchableValues(first.graph) {
 		keys[v] = fmt.Sprintf("first %d", i)
 		first.setKey(v, keys[v])

@@ -18,7 +18,8 @@ type Difference struct {
 	Second  Totals  `json:"second" doc:"The totals of the second plan."`
 	Same    bool    `json:"same" doc:"Whether there is no difference."`
 	DeltaNS float64 `json:"delta_ns" doc:"The estimated cost of the second plan less that of the first, in nanoseconds."`
-	// Values are stored in both programs. Views are omitted, because the layouts of their operands determine theirs.
+	// Values are stored in both programs. Views are omitted, because the layout of a view follows from the layout of its
+	// operand.
 	Values      []ValueDifference `json:"values" doc:"The values with different layouts."`
 	OnlyFirst   []report.Copy     `json:"copies_only_first" doc:"The copies of the first plan only."`
 	OnlySecond  []report.Copy     `json:"copies_only_second" doc:"The copies of the second plan only."`

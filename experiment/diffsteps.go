@@ -92,7 +92,7 @@ func (g *stepGroup) differenceKind(a, b *comparedPlan) string {
 			return diffCopy
 		}
 		return diffOnly
-	case len(stepsA) > 1 || len(stepsB) > 1 || !sameKeys(g.keys[0], g.keys[1]): // other divisions into steps
+	case len(stepsA) > 1 || len(stepsB) > 1 || !sameKeys(g.keys[0], g.keys[1]): // different groupings
 		return diffGroup
 	case stepsA[0].Impl != stepsB[0].Impl:
 		return diffImpl

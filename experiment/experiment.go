@@ -9,10 +9,10 @@
 //	fmt.Println(c.Verdict.Text)
 //	d, err := experiment.Diff(p, q) // the values, copies and steps that differ, and their costs
 //
-// The other functions concern the layout problem of a graph, which strategy Optimal solves: [LowerBound] on the cost of
-// any plan, [Best] for the cheapest plans, [Sensitivity] to the price of copies, [Advise] for changes of input and
-// output layouts, and [Problem] for other solvers. [Certify] returns a certificate of the cost of a plan, and [Verify]
-// checks one; package passes/layout/wcsp/verify checks only the proof.
+// The other functions concern the layout problem of a graph, which strategy Optimal solves. [LowerBound] bounds the
+// cost of any plan. [Best] returns the cheapest plans. [Sensitivity] varies the price of copies. [Advise] suggests
+// other layouts of inputs and outputs. [Problem] returns the problem for other solvers. [Certify] returns a certificate
+// of the cost of a plan, and [Verify] checks one; package passes/layout/wcsp/verify checks only the proof.
 package experiment
 
 import (

@@ -80,7 +80,7 @@ func hashStep(digest hash.Hash, step exec.Step) {
 	}
 	if step.Loop == nil {
 		fmt.Fprintf(digest, " order %v", node.Walk.LoopOrder) // layouts of results are hashed below
-	} else { // orders that differ only in coalesced dimensions, or those of size 1, run alike
+	} else { // orders that differ only in coalesced dimensions or dimensions of size 1 run alike
 		fmt.Fprintf(digest, " loop %v", step.Loop.WalkShape())
 		for i := range step.Loop.Len() {
 			fmt.Fprintf(digest, " %v", step.Loop.WalkStrides(i))

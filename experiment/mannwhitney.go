@@ -7,8 +7,8 @@ import (
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
-// maxExactSamples is the maximum number of samples of each side for which the probability is computed exactly. With
-// more samples, the distribution of the rank sum is close to normal.
+// maxExactSamples is the maximum number of samples of each side (a compared program) for which the probability is
+// computed exactly. With more samples, the distribution of the rank sum is close to normal.
 const maxExactSamples = 25
 
 // mannWhitney returns the p-value of the two-sided Mann-Whitney U test: twice the probability of the smaller tail. (If
@@ -17,7 +17,7 @@ const maxExactSamples = 25
 func mannWhitney(a, b []float64) float64 {
 	ranks := rankSamples(a, b)
 	if len(ranks.tieSizes) == 1 {
-		return 1 // all are equal
+		return 1 // all samples are equal
 	}
 	if ranks.n1 <= maxExactSamples && ranks.n2 <= maxExactSamples {
 		return ranks.exactP()
@@ -94,7 +94,7 @@ func (r rankStatistics) choicesBySum() []float64 {
 	ways[0][0] = 1
 	before := 0 // number of samples with lesser ranks
 	for _, tied := range r.tieSizes {
-		// Add the tied samples, which have one rank. For each number drawn of them,
+		// Add the tied samples, which have one rank. For each number `drawn` of these samples,
 		//
 		//	ways[k][sum] += (tied choose drawn) * ways[k-drawn][sum - drawn*doubledRank]
 		//

@@ -76,8 +76,8 @@ func roundTimes(allContenders []*contender) []float64 {
 	for _, contender := range allContenders {
 		rounds = min(rounds, len(contender.turnMedians))
 	}
-	length := (rounds + maxPeriods - 1) / maxPeriods // of a period, in rounds
-	means := make([]float64, rounds/max(1, length))  // by period; rounds after the last full period are ignored
+	length := (rounds + maxPeriods - 1) / maxPeriods // length of a period, in rounds
+	means := make([]float64, rounds/max(1, length))  // indexed by period; rounds after the last full period are ignored
 	for _, contender := range allContenders {
 		median := *SpreadOf(contender.turnMedians).Median
 		for i, turn := range contender.turnMedians[:len(means)*length] {

@@ -82,7 +82,8 @@ func (p *pairing) match(v, match *graph.Value) {
 	}
 }
 
-// matchableValues lists inputs, constants, and the first result of each node, which represents all of them.
+// matchableValues lists inputs, constants, and the first result of each node. The first result represents all results
+// of the node.
 func matchableValues(g *graph.Graph) []*graph.Value {
 	list := slices.Concat(g.Inputs, g.Constants)
 	for _, n := range g.Nodes {

@@ -68,7 +68,7 @@ func (r rankedStrategy) Name() string {
 }
 
 // Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see
-// [layout.Model.Best]. timedOut reports that the list is shorter because the time limit ended the search.
+// [layout.Model.Best]. timedOut reports whether the time limit ended the search, so that the list is shorter than k.
 func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err error) {
 	model, err := (*program.Program)(p).Model()
 	if err != nil {
@@ -124,7 +124,8 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	return &MemorySearch{float64(found.BoundPS) / machine.PSPerNS, int(found.LeastBytes), found.Rejected}, nil
 }
 
-// Sensitivity returns by which factors the price of copies must rise or fall before another plan becomes the cheapest.
+// Sensitivity returns the factors by which the price of copies must rise or fall until another plan becomes the
+// cheapest.
 func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
 	model, err := (*program.Program)(p).Model()
 	if err != nil {

@@ -180,7 +180,7 @@ func runsToDiffer(pairs []Pair, session *session) *int {
 // runsFor2Percent returns the number of runs that would detect a difference of 2% in the pairs without a significant
 // difference. It is nil if there is no such pair, or if the number cannot be estimated for any of them.
 func runsFor2Percent(pairs []Pair, session *session) *int {
-	turnMedians := map[string][]float64{} // by name of the contender
+	turnMedians := map[string][]float64{} // the key is the name of the contender
 	for _, contender := range session.contenders {
 		turnMedians[contender.name] = contender.turnMedians
 	}
@@ -225,7 +225,7 @@ func turnsToDetect(a, b []float64, effect, level float64) (int, bool) {
 	less := 0 // number of pairs (x, y) of two samples with x <= y*(1+effect)
 	for _, x := range scaled {
 		first, _ := slices.BinarySearch(scaled, x/(1+effect)) // the index of the least y
-		less += count - first - 1                             // without x itself
+		less += count - first - 1                             // x itself is not counted
 	}
 	deviation := float64(less)/(float64(count)*float64(count-1)) - 0.5 // p - 1/2
 	// float64(...) prevents fused multiply-adds.

@@ -88,8 +88,8 @@ func PlansBySize(ctx context.Context, from, to, limit int,
 	return bisection.ranges(), nil
 }
 
-// startSizes lists the ends and the powers of two between them. If these are more than limit, it lists only every k-th
-// power.
+// startSizes lists the ends and the powers of two between them. If these are more than limit sizes, it lists only every
+// k-th power.
 func startSizes(from, to, limit int) []int {
 	var powers []int
 	for size := 1; size < to; size *= 2 {
@@ -146,9 +146,9 @@ func (bisection *bisection) add(ctx context.Context, i, size int) error {
 			return err
 		}
 	}
-	// Free the programs of the new point and its neighbours that no further comparison needs: those between two pairs
-	// that are not open. The end points keep their programs. The program of the last point is needed for the comparison
-	// with the next start size.
+	// Free the programs of the new point and its neighbours that no further comparison needs. A comparison needs the
+	// program of a point if one of the two pairs with this point is open. The end points keep their programs. The program
+	// of the last point is needed for the comparison with the next start size.
 	for k := max(i-1, 1); k <= min(i+1, last-1); k++ {
 		if !bisection.isOpen(k) && !bisection.isOpen(k+1) {
 			bisection.points[k].program = nil

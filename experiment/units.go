@@ -17,8 +17,8 @@ var (
 )
 
 // cells formats the numbers of a column in a common unit, the unit that suits the largest number, and returns this
-// unit. All numbers have the same number of decimals: none in the smallest unit, and otherwise as many as the smallest
-// positive number needs for three digits, but at most 3. A nil number is a dash.
+// unit. All numbers have the same number of decimals. In the smallest unit there are no decimals. In other units, the
+// smallest positive number gets three significant digits, but at most 3 decimals. A nil number is a dash.
 func (u units) cells(values []*float64) (unit string, cells []string) {
 	largest, smallest := 0.0, math.Inf(1)
 	for _, value := range values {
@@ -32,7 +32,7 @@ func (u units) cells(values []*float64) (unit string, cells []string) {
 	}
 	decimals := 0
 	if index > 0 {
-		exponent := int(math.Floor(math.Log10(smallest / scale))) // of the first of the three digits
+		exponent := int(math.Floor(math.Log10(smallest / scale))) // exponent of the first of the three digits
 		decimals = min(3, max(0, 2-exponent))
 	}
 	for _, value := range values {

@@ -33,7 +33,7 @@ type Verdict struct {
 	Copies *CopiesVerdict `json:"copies,omitzero" doc:"What is proved about copies; left out if the certificate has no such proof."`
 }
 
-// CopiesVerdict is the part of a verdict on the copies of a plan.
+// CopiesVerdict is the part of a verdict about the copies of a plan.
 type CopiesVerdict struct {
 	Slack       float64 `json:"slack" doc:"The share of the lower bound by which the plan may cost more."`
 	Copies      int     `json:"copies" doc:"The recomputed number of copies of the plan."`

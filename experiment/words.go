@@ -32,7 +32,8 @@ func (c *Comparison) differencesText(plans []planTime) []string {
 	fastest := slices.DeleteFunc(slices.Clone(plans), func(p planTime) bool { return !c.isFastest(p) })
 	list := []string{fastestText(fastest, len(plans), len(c.Rows))}
 	for _, p := range plans {
-		// p is compared to the first plan with a significant difference. That need not be plans[0], which may be noisy.
+		// p is compared with the fastest plan from which it differs significantly. This may be a plan other than plans[0],
+		// because plans[0] may be noisy.
 		fasterIndex := slices.IndexFunc(plans, func(f planTime) bool {
 			pair := c.Verdict.pair(f.name, p.name) // nil if f is p
 			return pair != nil && pair.Significant
@@ -64,7 +65,7 @@ func (c *Comparison) slowerText(plans []planTime, p planTime, fasterIndex int) s
 
 // planTime is a measured plan.
 type planTime struct {
-	name            string  // of the measured candidate
+	name            string  // name of the measured candidate
 	title           string  // the names of all candidates with the plan
 	ns              float64 // median time of a run
 	hasOneCandidate bool    // only one candidate has the plan
@@ -126,8 +127,8 @@ func tooFewText(plans []planTime, runs, fewest int) string {
 		"lowest medians: %s", runs, verb, fewest, mediansText(plans[:min(len(plans), maxListedPlans)]))
 }
 
-// factorRatio is the least ratio of times that is given as a factor ("takes 2.0 times as long") and not in percent. It
-// rounds to 2.0, and 99.5% rounds to 100%.
+// factorRatio is the minimum ratio of times that is given as a factor ("takes 2.0 times as long"). Smaller ratios are
+// given in percent. At the limit, the factor rounds to 2.0 and the percentage to 100%.
 const factorRatio = 1.995
 
 // slowdownText returns the slowdown of a plan relative to a faster plan, whose time is fasterNS: "is 20% slower".

@@ -231,7 +231,7 @@ func (b *Builder) Call(f *Func, dtype tensor.DType, args ...Value) Value {
 		index = len(b.code.Funcs)
 		b.code.Funcs = append(b.code.Funcs, f)
 	}
-	// A Call always has three operands. The first operand takes the places of missing operands.
+	// A Call always has three operands. The first operand replaces missing operands.
 	inst := Inst{Op: Call, DType: dtype, A: args[0], B: args[0], C: args[0], Imm: uint64(index)}
 	if len(args) > 1 {
 		inst.B = args[1]

@@ -89,7 +89,7 @@ func withDType(b builtin) builtin {
 	return b
 }
 
-// arity returns the least and the greatest number of operands of a function: a function of the library may have several
+// arity returns the least and the greatest number of operands of a function. A function of the library may have several
 // definitions. ok is false for an unknown name, and for an operator.
 func arity(name string) (minOperands, maxOperands int, ok bool) {
 	if function, ok := builtins[name]; ok && isName(name) && !keywords[name] {
@@ -272,7 +272,7 @@ func where(t *typer, x []formulaValue) formulaValue {
 	return result
 }
 
-// extremum returns the minimum or maximum by operation op. For bools it is the operation boolOp.
+// extremum returns the minimum or maximum by operation op. For bools it uses operation boolOp.
 func extremum(op, boolOp Op) applyFunc {
 	return func(t *typer, x []formulaValue) formulaValue {
 		dtype, x := t.promote(x...)

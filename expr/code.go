@@ -187,8 +187,8 @@ type Func struct {
 	Name     string // unique among all functions
 	F        func(a, b, c float64) float64
 	ArgCount int // number of operands, 1 to 3
-	// Complex is not nil if F computes the real part of a function of a complex number. Im then computes the imaginary
-	// part, and Complex both parts in the time of one.
+	// If F computes the real part of a function of a complex number, Im computes the imaginary part, and Complex computes
+	// both parts in the time of one part. Otherwise Complex is nil.
 	Complex func(z complex128) complex128
 	Im      *Func
 }
@@ -398,8 +398,8 @@ func (c *Code) checkLoad(inst Inst) error {
 	return checkSame(inst.DType, partDType)
 }
 
-// checkOut returns an error unless the values of an output exist and have its dtype, or the dtype of its parts if it is
-// complex.
+// checkOut returns an error if a value of an output does not exist or has another dtype than the output. The values of
+// a complex output must have the dtype of its parts.
 func (c *Code) checkOut(output Output) error {
 	partDType := output.DType
 	if partDType == tensor.Invalid && output.Re >= 0 && int(output.Re) < len(c.Insts) {
@@ -423,7 +423,7 @@ func (c *Code) checkOut(output Output) error {
 	return nil
 }
 
-// checkSame returns an error unless two dtypes are equal.
+// checkSame returns an error if two dtypes differ.
 func checkSame(want, got tensor.DType) error {
 	if got != want {
 		return fmt.Errorf("the dtype is %v, want %v", got, want)
@@ -431,7 +431,7 @@ func checkSame(want, got tensor.DType) error {
 	return nil
 }
 
-// checkFold returns an error unless an operation can fold values of a dtype.
+// checkFold returns an error if an operation cannot fold values of a dtype.
 func checkFold(op Op, dtype tensor.DType) error {
 	switch op {
 	case Add, Mul, Min, Max, And, Or:
@@ -460,7 +460,7 @@ func checkStorageOnly(dtype tensor.DType) error {
 
 // checkOperation returns an error if an operation is not defined for a dtype.
 func checkOperation(op Op, dtype tensor.DType) error {
-	isDefined := dtype.IsFloat() // for elementary functions
+	isDefined := dtype.IsFloat() // the rule for elementary functions
 	if op.Primitive() {
 		isDefined = lane.Ops[op].OperandDTypes.Has(dtype)
 	}

@@ -27,7 +27,7 @@ func (program *RowProgram) Columns(passIndex, elements int) (code *Code, in, out
 		return nil, nil, nil, fmt.Errorf("expr: elements is %d: want 1 to %d", elements, MaxOperands)
 	}
 	columns := columnsBuilder{program: program, pass: pass, Builder: NewBuilder()}
-	folded := make([][]Value, len(pass.Folds)) // by fold, then by element
+	folded := make([][]Value, len(pass.Folds)) // indexed by fold, then by element
 	for element := range elements {
 		for i, v := range columns.addElement(element) {
 			folded[i] = append(folded[i], v)

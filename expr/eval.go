@@ -39,7 +39,8 @@ func (c *Code) Eval(in ...Number) []Number {
 	return out
 }
 
-// evalInst computes the value of an instruction. args has the values of its operands, and in the operands of the code.
+// evalInst computes the value of an instruction. args has the values of the instruction's operands, and in has the
+// operands of the code.
 func (c *Code) evalInst(inst Inst, args [3]uint64, in []Number) uint64 {
 	switch {
 	case inst.Op == Const:

@@ -69,8 +69,8 @@ func (c *Code) isExpBelowMax(v Value) bool {
 // isUsedLinearly reports whether all uses of the exponential are linear operations (addition, scaling, selection,
 // numerators of divisions) or sums over the whole row.
 func (c *Code) isUsedLinearly(exponential Value) bool {
-	isExponential := make([]bool, len(c.Insts))        // by value: whether it is the exponential, possibly converted
-	dependsOnExponential := make([]bool, len(c.Insts)) // by value: a sum over the row does not count as dependent
+	isExponential := make([]bool, len(c.Insts))        // indexed by value: the exponential or its conversion
+	dependsOnExponential := make([]bool, len(c.Insts)) // indexed by value; a sum over the row does not count as dependent
 	isExponential[exponential], dependsOnExponential[exponential] = true, true
 	for v := int(exponential) + 1; v < len(c.Insts); v++ {
 		inst := c.Insts[v]

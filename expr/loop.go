@@ -24,8 +24,8 @@ type Fold struct {
 }
 
 // Loop is a [Code] over rows of elements. It is the unit of compilation. The elements of an output are contiguous along
-// a row. The elements of an operand are contiguous too unless the operand is Uniform: it then has one element for the
-// row. An output may have the same address as an operand with the same layout. Apart from this, outputs and operands
+// a row. A Uniform operand has one element for each row. The elements of any other operand are contiguous along a row,
+// too. An output may have the same address as an operand with the same layout. Apart from this, outputs and operands
 // must not overlap.
 type Loop struct {
 	Code    *Code

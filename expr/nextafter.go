@@ -3,8 +3,8 @@ package expr
 import "github.com/graphrun/graphrun/tensor"
 
 // nextafter is the next number of the operands' dtype after the first operand in the direction of the second. Without
-// the sign bit, the bits of floats have, as integers, the order of the magnitudes. The next number therefore has bits
-// that are greater or less by one step.
+// the sign bit, the bits of floats, read as integers, are in the order of the magnitudes. The next number therefore has
+// bits that are greater or less by one step.
 func nextafter(t *typer, x []formulaValue) formulaValue {
 	dtype, x := t.promoteFloat(x...)
 	t.reject(dtype, dtype.IsComplex() || dtype == tensor.Float16, "a next number")
@@ -24,6 +24,6 @@ func nextafter(t *typer, x []formulaValue) formulaValue {
 	result := t.b.Emit(Select, t.b.Emit(Eq, from, zero), least.re, t.b.Bits(dtype.OpMath(), next))
 	// If neither from < to nor to < from, the numbers are equal or one is NaN: the result is to.
 	result = t.b.Emit(Select, t.b.Emit(Lt, from, to), result, t.b.Emit(Select, t.b.Emit(Lt, to, from), result, to))
-	result = t.b.Emit(Select, t.b.Emit(Eq, from, from), result, from) // from, if it is NaN
+	result = t.b.Emit(Select, t.b.Emit(Eq, from, from), result, from) // the result is from if from is NaN
 	return formulaValue{dtype: dtype, re: result, im: None}
 }

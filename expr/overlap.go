@@ -53,7 +53,7 @@ type passJoiner struct {
 	program *RowProgram
 	builder *Builder
 	group   int     // number of rows that a pass processes together
-	in      []Place // by operand of the new code
+	in      []Place // indexed by operand of the new code
 
 	// For Pipeline, otherwise nil.
 
@@ -142,7 +142,7 @@ func (program *RowProgram) computedBy(place Place) *RowPass {
 
 // canPipeline reports whether the computations that run once per row can be part of a loop: see [RowProgram.Pipeline].
 func (program *RowProgram) canPipeline() bool {
-	// The loops of the passes have the smaller vector width already if they have 64-bit values.
+	// If the loops of the passes have 64-bit values, they already have the smaller vector width.
 	loopsHave64Bits := slices.ContainsFunc(program.Passes, func(p RowPass) bool { return p.Code.has64Bits() })
 	for k := range program.Passes {
 		pass := &program.Passes[k]

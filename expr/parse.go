@@ -17,10 +17,11 @@ import (
 // Parse reads a formula. params are the names of its operands, in order. Without params, the names are x, y, z, a, b,
 // c, d, u, v and w, up to the last name that occurs in the text.
 //
-// The syntax is Python's: + - * / // % **, comparisons, & | ^ ~ << >>, and or not, where(c, a, b), calls of
-// functions by the names of PyTorch, casts by the names of dtypes, numbers (2 is an integer, 2.0 a float, 2j is
-// imaginary), inf, nan, pi, e, True and False. Definitions come first, each name once: "t = x * x; where(t > 1, t, x)".
-// Several results are a tuple: "(x + y, x - y)". The caller of [Formula.Code] supplies numbers for all other names.
+// The syntax is Python's. The operators are + - * / // % **, comparisons, & | ^ ~ << >>, and, or, not. Functions have
+// the names of PyTorch, such as where(c, a, b), and casts have the names of dtypes. 2 is an integer, 2.0 is a float,
+// and 2j is imaginary. The named numbers are inf, nan, pi, e, True and False. Definitions come first, each name once:
+// "t = x * x; where(t > 1, t, x)". Several results are a tuple: "(x + y, x - y)". The caller of [Formula.Code] supplies
+// numbers for all other names.
 //
 // Errors are of type [*Error].
 func Parse(text string, params ...string) (f *Formula, err error) {
@@ -412,7 +413,7 @@ func (p *parser) next() {
 	p.end += length
 }
 
-// operators lists operators and separators. Each precedes its prefixes, such as ** before *.
+// operators lists operators and separators. An operator precedes its prefixes: ** comes before *.
 var operators = []string{"**", "//", "<<", ">>", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "&", "|",
 	"^", "~", "(", ")", ",", ";", "="}
 

@@ -7,10 +7,9 @@
 // # Batches
 //
 // An [Element] has the inputs of one run. If the inputs of the model have a symbolic first dimension (rows), the
-// elements of a bundle run as one batch. They are joined only if the rows are proved independent: each result row
-// depends only on the input row of the same index. By default ([BatchExact]), an element is joined only if its results
-// have the same bits in the batch as alone. Results then do not depend on the division into bundles, which differs
-// between runs.
+// elements of a bundle run as one batch. Elements are joined only if a proof exists that each result row depends only
+// on the input row of the same index. By default ([BatchExact]), an element is joined only if its results have the same
+// bits in the batch as alone. Results then do not depend on the bundles, which differ between runs.
 //
 // # Workers
 //

@@ -23,7 +23,7 @@ type Element struct {
 
 // Failure is an element that could not be read or run.
 type Failure struct {
-	Name  string // of the element
+	Name  string // name of the element
 	Error string
 }
 

@@ -122,8 +122,8 @@ func parse(file string, data []byte) (map[string]*tensor.Tensor, error) {
 }
 
 // WriteFiles writes each element to the file DIR/NAME.npz, and returns the paths as a PCollection of strings. Readers
-// never see a partial file, provided that the file system can rename files, or writes them atomically as object stores
-// do. Elements must have different names, which must be names of files.
+// never see a partial file, if the file system can rename files, or writes files atomically as object stores do.
+// Element names must be unique, and must be valid file names.
 func WriteFiles(s beam.Scope, dir string, elements beam.PCollection) beam.PCollection {
 	s = s.Scope("inference.WriteFiles")
 	filesystem.ValidateScheme(dir)
@@ -157,7 +157,7 @@ func writeFile(ctx context.Context, file string, data []byte) (err error) {
 	}
 	defer files.Close()
 	renamer, ok := files.(filesystem.Renamer)
-	if !ok || strings.Contains(file, "://") { // an object is written as a whole, and renaming copies it
+	if !ok || strings.Contains(file, "://") { // object stores write whole objects, and renaming would copy one
 		return writeTo(ctx, files, file, data)
 	}
 	dir, base := path.Split(file)

@@ -92,7 +92,7 @@ type modelEntry struct {
 
 var (
 	modelsLock sync.Mutex
-	models     = map[string]*modelEntry{} // by the JSON of Options
+	models     = map[string]*modelEntry{} // the key is the JSON of Options
 )
 
 // acquire returns the model of a key, and loads it if no instance uses it. release must be called after success.
@@ -117,8 +117,8 @@ func acquire(ctx context.Context, key string, options Options) (*model, error) {
 func release(key string) { releaseEntry(key, nil) }
 
 // releaseEntry ends one use of an entry; nil stands for the present entry of key. It deletes the entry if it has no
-// users left. It also deletes an entry whose load failed, so that the next acquire tries again. If models already has a
-// new entry in place of the failed entry, the new entry stays.
+// users left. It also deletes an entry whose load failed, so that the next acquire tries again. A new entry that has
+// already replaced the failed entry stays.
 func releaseEntry(key string, entry *modelEntry) {
 	modelsLock.Lock()
 	defer modelsLock.Unlock()
@@ -168,8 +168,8 @@ func loadGraph(ctx context.Context, options Options) (*graph.Graph, error) {
 	return loader.LoadContext(ctx, name)
 }
 
-// typicalRows is the batch size for which a model is planned if batching is exact; Options.MaxRows bounds it. Elements
-// are then joined only if they have the plan of the batch.
+// typicalRows is the batch size for which a model is planned if batching is exact. A smaller Options.MaxRows replaces
+// it. An element joins a batch only if the batch and the element alone have the same plan.
 const typicalRows = 8
 
 // compile sets m.program and m.batchAxis. If the axis is nil, compile returns the reason.

@@ -208,8 +208,8 @@ func (f *runFn) runBatch(ctx context.Context, batch []elementRun, emit emitEleme
 	return nil
 }
 
-// handleError handles the error of an element. TryRun emits a Failure; Run returns the error, and so does TryRun if the
-// error does not concern the element alone.
+// handleError handles the error of an element. Run returns the error. TryRun emits a Failure if the error concerns only
+// this element, and otherwise returns the error.
 func (f *runFn) handleError(ctx context.Context, name string, eventTime beam.EventTime, err error,
 	fail emitFailure) error {
 	elementsFailed.Inc(ctx, 1)

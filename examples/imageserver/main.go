@@ -1,5 +1,6 @@
-// Command imageserver serves an image classifier over HTTP, in a server of its own: with another route, authorization
-// and a graceful end. The resizing and normalization of images are part of the graph, so that clients send pixels.
+// Command imageserver serves an image classifier over HTTP. The program has its own server, with an additional route,
+// authorization and a graceful end. The resizing and normalization of images are part of the graph, so that clients
+// send pixels.
 //
 //	TOKEN=secret go run ./examples/imageserver -listen 127.0.0.1:8000 &
 //	TOKEN=secret go run ./examples/imageserver -classify photo.png

@@ -11,7 +11,7 @@ import (
 
 const (
 	modelName = "classifier"
-	imageSize = 32 // of the network, in pixels
+	imageSize = 32 // height and width of the network's images, in pixels
 	classes   = 5
 )
 

@@ -78,7 +78,7 @@ func lowerNorm(call *graph.Call) (*graph.Kernel, error) {
 		dst := unsafe.Slice((*float32)(m.Ptrs[0]), x.Numel())
 		src := unsafe.Slice((*float32)(m.Ptrs[1]), x.Numel())
 		for i := range height * width {
-			pixel := image*x.Strides[0] + i/width*x.Strides[2] + i%width*x.Strides[3] // index of its first channel
+			pixel := image*x.Strides[0] + i/width*x.Strides[2] + i%width*x.Strides[3] // index of the pixel's first channel
 			normalize(dst[pixel:], src[pixel:], channels, x.Strides[1], eps)
 		}
 		return nil
@@ -103,7 +103,7 @@ func normalize(dst, src []float32, count, stride int, eps float64) {
 }
 
 // normReference is the reference implementation: tests compare kernels with it. It computes the variance as the mean of
-// the squares less the square of the mean.
+// the squares minus the square of the mean.
 func normReference(x *tensor.Tensor, eps float64) *tensor.Tensor {
 	y := tensor.Zeros(x.DType, x.Shape...)
 	channels, height, width := x.Shape[1], x.Shape[2], x.Shape[3]

@@ -14,7 +14,7 @@ var cse = passes.Pass{
 	Doc:   "computes each common subexpression once",
 	Needs: graph.Typed,
 	Run: func(p *passes.Plan) error {
-		replacement := map[*graph.Value]*graph.Value{} // for each value of a removed node
+		replacement := map[*graph.Value]*graph.Value{} // maps each value of a removed node to its replacement
 		var uniqueNodes []*graph.Node
 		for _, n := range p.Graph.Nodes {
 			if err := replaceOperands(n, replacement); err != nil {

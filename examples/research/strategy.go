@@ -100,11 +100,12 @@ func (o *orders) descend() {
 	}
 }
 
-// improvement is the greatest ratio of costs that counts as an improvement; rounding errors do not.
+// improvement is the maximum ratio of the new cost to the old cost that counts as an improvement. It excludes rounding
+// errors.
 const improvement = 0.999
 
-// improve gives a value the order with the least cost of the nodes that compute and read it. It reports whether the
-// order has changed.
+// improve gives a value the order for which the nodes that compute and read the value cost least. It reports whether
+// the order has changed.
 func (o *orders) improve(v *graph.Value) bool {
 	nodes, inputs := o.readers[v], []*graph.Value{v} // for a graph input: its readers, and its copy to the order
 	if v.Node != nil {

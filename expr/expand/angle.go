@@ -8,12 +8,12 @@ import (
 )
 
 // This file reduces float64 angles of any size modulo pi/2, without branches: a = q*pi/2 + r + low, with |r| at most
-// about pi/4. Then sin(a) is the sine or the cosine of r + low, with a sign, depending on q modulo 4. For example, a =
-// 10 gives q = 6 and r + low = 10 - 3*pi = 0.575..., and sin(10) is -sin(0.575...).
+// about pi/4. Then sin(a) is the sine or the cosine of r + low, with a sign. q modulo 4 determines the function and the
+// sign. For example, a = 10 gives q = 6 and r + low = 10 - 3*pi = 0.575..., and sin(10) is -sin(0.575...).
 //
 // Numbers below 2^25 are reduced by three parts of pi/2 (Cody and Waite): r = ((a - q*c0) - q*c1) - q*c2. Greater
 // numbers are reduced by the relevant bits of 2/pi (Payne and Hanek): a*2/pi is computed modulo 4, q is its integer
-// part, and r + low is its fraction times pi/2. Both results are computed, and selected by the size of a.
+// part, and r + low is its fraction times pi/2. Both results are computed, and the size of a selects one of them.
 
 // reduceAngle reduces a >= 0 modulo pi/2. It returns q, an integer whose lowest bits are the number of quarter turns in
 // a, and the remainder r + low. If a is infinite or NaN, the remainder is NaN.
@@ -32,7 +32,7 @@ func (e *expander) reduceSmallAngle(a expr.Value) (q, r, low expr.Value) {
 	quarters := e.sub(q, e.roundingNumber())
 	first := e.fma(quarters, e.constant(-elementary.PiOver2[0]), a)
 	second := e.mul(quarters, e.constant(-elementary.PiOver2[1]))
-	secondError := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // of rounding second
+	secondError := e.fma(quarters, e.constant(-elementary.PiOver2[1]), e.Emit(expr.Neg, second)) // rounding error
 	r, low = e.twoSum(first, second)
 	return q, r, e.add(low, e.fma(quarters, e.constant(-elementary.PiOver2[2]), secondError))
 }
@@ -53,8 +53,8 @@ func (e *expander) reduceLargeAngle(a expr.Value) (q, r, low expr.Value) {
 	return q, r, e.add(low, e.sub(a, a)) // a-a is 0, or NaN if a is infinite or NaN
 }
 
-// addProducts returns the sum of the products of a number with four parts, as q, which has the integer part modulo 4 in
-// its lowest bits, and a fraction f + fLow.
+// addProducts multiplies a number by four parts and adds the products. It returns the sum as q and the fraction f +
+// fLow. The lowest bits of q are the integer part modulo 4.
 //
 // The exact products with parts 0 to 2 are hi + lo, where lo is the rounding error of hi. The product with part 3 is
 // added to the last lo, which is rounded. n0 to n3 are the integers whose sum is the integer part. g is the sum of the
@@ -100,8 +100,8 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	number := func(bits expr.Value, unit float64) expr.Value {
 		return e.sub(e.asFloat(e.Emit(expr.Or, bits, e.bitsOf(unit))), e.constant(unit))
 	}
-	// The parts are bits 0 to 51 of the window, 52 to 103, 104 to 155, and 156 to 191. A shl and a shr by 12 clear the
-	// upper bits of a word and leave the others at the top of 52 bits.
+	// The parts are bits 0 to 51 of the window, 52 to 103, 104 to 155, and 156 to 191. A shl clears the upper bits of a
+	// word. The shr by 12 then moves the remaining bits to the top of 52 bits.
 	return [4]expr.Value{
 		number(shr(window[0], 12), 4),
 		number(e.Emit(expr.Or, shr(shl(window[0], 52), 12), shr(window[1], 24)), 0x1p-50),
@@ -110,16 +110,16 @@ func (e *expander) twoOverPiBits(a expr.Value) [4]expr.Value {
 	}
 }
 
-// twoOverPiWindow returns 192 bits of the table TwoOverPi, from a bit on. The lookup has no branches: the list of words
-// is shifted by 16, 8, 4, 2 and 1 words. Each bit of the index of the first word selects whether one of these shifts is
-// made.
+// twoOverPiWindow returns 192 bits of the table TwoOverPi, from bit bitOffset on. The lookup has no branches: the list
+// of words is shifted by 16, 8, 4, 2 and 1 words. Each bit of the index of the first word selects whether one of these
+// shifts is made.
 func (e *expander) twoOverPiWindow(bitOffset expr.Value) (window [3]expr.Value) {
 	words := make([]expr.Value, len(elementary.TwoOverPi))
 	for i, tableWord := range elementary.TwoOverPi {
 		words[i] = e.intConst(tableWord)
 	}
 	for step := 16; step > 0; step /= 2 {
-		bit := uint64(step) << 6 // of bitOffset: a word has 2^6 bits
+		bit := uint64(step) << 6 // the bit of bitOffset for this step: a word has 2^6 bits
 		isSet := e.Emit(expr.Eq, e.Emit(expr.And, bitOffset, e.intConst(bit)), e.intConst(bit))
 		// The loop below reads words 0 to 3, and later steps shift by at most step-1 words.
 		for i := 0; i < step+3 && i+step < len(words); i++ {

@@ -94,7 +94,7 @@ func erfsPlusOne(code *expr.Code) []bool {
 	for v, inst := range code.Insts {
 		marked[v] = inst.Op == expr.Erf && inst.DType == tensor.Float32
 		for operandIndex, operand := range inst.Operands() {
-			otherOperand := [2]expr.Value{inst.B, inst.A} // of an addition: by operandIndex, the other operand
+			otherOperand := [2]expr.Value{inst.B, inst.A} // otherOperand[i] is the operand of an addition that is not operand i
 			if marked[operand] && !(inst.Op == expr.Add && isOne(otherOperand[operandIndex])) {
 				marked[operand] = false
 			}

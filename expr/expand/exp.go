@@ -18,11 +18,11 @@ import (
 // Only for exp of float32, n is a multiple of 1/4 (step ln 2) or 1/8 (step ln 4), so that r is smaller. magic is then
 // smaller too, and a table has the powers of the fractions.
 //
-// The functions differ in the multiplication by the power of 2, which may overflow or underflow although the result
+// The functions differ in how they multiply by the power of 2. The power may overflow or underflow although the result
 // does not:
 //
-//	exp of float64   p * 2^n by a scaling instruction, or p * 2^h * 2^(n-h) without (exp64)
-//	exp of float32   p * 2^n by a scaling instruction (exp32Scaled), or p * 2^n * 2^n without (exp32Squared)
+//	exp of float64   p * 2^n by a scaling instruction, or else p * 2^h * 2^(n-h) (exp64)
+//	exp of float32   p * 2^n by a scaling instruction (exp32Scaled), or else p * 2^n * 2^n (exp32Squared)
 //	exp2, erfc       p * 2^n * 2^n (expFactors, expFactorsAsSum)
 //	expm1            2^n * expm1(r) + (2^n - 1), for half of the result
 //	tanh of float64  m/(1-m) with m = (1-exp(-2|x|))/2
@@ -49,7 +49,7 @@ func (e *expander) exp64(x expr.Value) expr.Value {
 		p, _, n := e.expWithExponent(x, magic)
 		return e.Emit(expr.Scale, p, n) // p * 2^n
 	}
-	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias())) // twice: once for each factor
+	p, t, _ := e.expWithExponent(x, magic+float64(2*e.bias())) // adds the bias once for each factor
 	mantissaWidth := e.intConst(uint64(e.mantissa()))
 	halfExponent := e.Emit(expr.Shl, e.Emit(expr.Shr, e.asInt(t), e.intConst(1)), mantissaWidth)
 	otherHalf := e.Emit(expr.Sub, e.Emit(expr.Shl, e.asInt(t), mantissaWidth), halfExponent)
@@ -87,7 +87,7 @@ func (e *expander) exp32Squared(x expr.Value) expr.Value {
 	r := e.subtractLn2(x, n, 2)
 	p := e.expFromTable(r, t, elementary.Exp4Table, elementary.Exp4LowTable)
 	exponent := e.Emit(expr.Shl, e.asInt(t), e.intConst(uint64(e.mantissa()-3)))
-	s := e.asFloat(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1)))) // without the bits of the mantissa
+	s := e.asFloat(e.Emit(expr.And, exponent, e.bitsOf(math.Inf(-1)))) // clears the bits of the mantissa
 	return e.mul(e.mul(p, s), s)
 }
 
@@ -222,7 +222,7 @@ func (e *expander) tanh(x expr.Value) expr.Value {
 		return e.tanh64(x)
 	}
 	magnitude := e.clampMax(e.Emit(expr.Abs, x), 9.2) // the result for 9.2 rounds to 1
-	const factor = 1                                  // of the operand
+	const factor = 1                                  // factor of the operand
 	return e.withSign(e.evalPiecewise(&elementary.TanhPieces, magnitude, factor), e.signBit(x))
 }
 

@@ -25,7 +25,7 @@ func Functions(code *expr.Code, target Target) (*expr.Code, error) {
 	absorbsOne := erfsPlusOne(code)
 	index := -1 // the index in code of the current instruction
 	return code.Rewrite(func(builder *expr.Builder, inst expr.Inst) expr.Value {
-		index++ // code.Insts[index] has the operands as numbered in code, and inst as numbered in the result
+		index++ // code.Insts[index] refers to values of code, and inst to values of the result
 		if sum := code.Insts[index]; sum.Op == expr.Add && absorbsOne[sum.A] {
 			return inst.A // the expansion of the erf includes the sum
 		} else if sum.Op == expr.Add && absorbsOne[sum.B] {

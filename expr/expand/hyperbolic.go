@@ -62,8 +62,8 @@ func (e *expander) acosh(x expr.Value) expr.Value {
 	return e.choose(e.less(t, e.constant(0)), e.constant(math.NaN()), log)
 }
 
-// atanh is log1p(2a/(1-a))/2 with a = |x|. The remainder of the quotient q is divided by 1-a to correct q. This
-// division is a multiplication by 1+q/2, which equals 1/(1-a).
+// atanh is log1p(2a/(1-a))/2 with a = |x|. To correct the quotient q, its remainder is divided by 1-a. The code
+// multiplies by 1+q/2 instead, which equals 1/(1-a).
 func (e *expander) atanh(x expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.inFloat64((*expander).atanh, x)

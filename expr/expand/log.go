@@ -26,7 +26,7 @@ func (e *expander) log(x expr.Value) expr.Value {
 // frexp returns n as a float, and m = 1+f, for a positive x. A subnormal x is first multiplied by a power of 2, and the
 // exponent of this power is then subtracted from n. For other x, the results are unspecified.
 func (e *expander) frexp(x expr.Value) (n, m expr.Value) {
-	if e.lowPrecision { // of a float64 result, only the bits of a float32 are needed
+	if e.lowPrecision { // the result needs only the precision of float32
 		return e.splitExponent(x, e.originOf(elementary.TwoThirds))
 	}
 	shift := byDType(e, 24, 54) // for float32 and float64
@@ -53,7 +53,7 @@ func (e *expander) originOf(x float64) expr.Value {
 }
 
 // exponent returns the exponent n as a float. bits are the bits of a number minus an origin (see originOf). Processors
-// convert 32-bit integers. For 64 bits, n is inserted into the lowest bits of 2^52.
+// have conversions of 32-bit integers. For 64 bits, n is inserted into the lowest bits of 2^52.
 func (e *expander) exponent(bits expr.Value) expr.Value {
 	if !e.isFloat64() {
 		return e.Convert(e.dtype, e.Emit(expr.Shr, bits, e.intConst(23)))
@@ -96,8 +96,8 @@ func (e *expander) logSpecial(u, x, log expr.Value) expr.Value {
 	return e.choose(e.less(zero, u), log, special)
 }
 
-// splitConstant returns hi + lo as a sum of two constants of the dtype. lo is the rounding error of hi in float64. For
-// float32, the low constant is the rounding error of hi in float32.
+// splitConstant returns hi + lo as a sum of two constants of the dtype. The arguments are a float64 and its rounding
+// error. For float32, low is the rounding error of hi in float32.
 func (e *expander) splitConstant(hi, lo float64) (high, low expr.Value) {
 	if e.dtype == tensor.Float32 {
 		rounded := float64(float32(hi))

@@ -25,7 +25,7 @@ func (e *expander) evalPiecewise(p *elementary.Pieces, a expr.Value, c float64) 
 	return sum
 }
 
-// lookup returns an entry of a table. The lowest 5 bits of `index` are its index.
+// lookup returns an entry of a table. The lowest 5 bits of `index` are the index of the entry.
 func (e *expander) lookup(table uint64, index expr.Value) expr.Value {
 	return e.AddInst(expr.Inst{Op: expr.Lookup, DType: e.dtype, A: index, B: expr.None, C: expr.None, Imm: table})
 }

@@ -26,14 +26,14 @@ var turnsPerRadian = [4]float64{0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57, -0
 
 // quarterTurns returns the integer q and the remainder r of any float32 x. It computes x/(2*pi) modulo 1: the sum of
 // the products of x with the four parts of 1/(2*pi). The expander wide computes in float64. It drops the integer parts
-// of the first three products, and of the rounding errors of the first two. The other rounding errors and the fourth
-// product are below 1. For example, x = 10 is 1.592 turns, which become -0.408. Then q is -2, and r is 0.092 turns, or
-// 0.575.
+// of the first three products, and of the rounding errors of the first two products. The other rounding errors and the
+// fourth product are below 1. For example, x = 10 is 1.592 turns, which become -0.408. Then q is -2, and r is 0.092
+// turns, or 0.575.
 func (e *expander) quarterTurns(x expr.Value) (q, r expr.Value) {
 	wide := e.wide()
 	x = wide.Convert(tensor.Float64, x)
-	// fraction returns c*x minus an integer. The product c*x is not rounded. If it is so large that its rounding error
-	// exceeds 1, this error is the result and still has an integer part, which withoutInteger drops.
+	// fraction returns c*x minus an integer. The product c*x is not rounded. For a large product, the rounding error may
+	// exceed 1. The result is then this error, and withoutInteger drops its integer part.
 	fraction := func(c float64) expr.Value {
 		minusInteger := wide.Emit(expr.Rint, wide.mul(x, wide.constant(-c)))
 		return wide.fma(x, wide.constant(c), minusInteger)
@@ -157,7 +157,7 @@ func (e *expander) halfPi() (hi, lo expr.Value) {
 func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 	abs := e.Emit(expr.Abs, x)
 	isLarge = e.less(e.constant(0.5), abs)
-	square := e.choose(isLarge, e.fma(abs, e.constant(-0.5), e.constant(0.5)), e.mul(abs, abs)) // of s
+	square := e.choose(isLarge, e.fma(abs, e.constant(-0.5), e.constant(0.5)), e.mul(abs, abs)) // the square of s
 	s = e.choose(isLarge, e.Emit(expr.Sqrt, square), abs)
 	return s, e.mul(e.mul(s, square), e.evalPoly(elementary.AsinPoly, square)), isLarge
 }
@@ -166,7 +166,7 @@ func (e *expander) arcsinParts(x expr.Value) (s, t, isLarge expr.Value) {
 func (e *expander) asin(x expr.Value) expr.Value {
 	s, t, isLarge := e.arcsinParts(x)
 	_, lo := e.halfPi()
-	quarterPi := e.constant(math.Pi / 4) // added twice, because pi/4 - 2s is smaller than pi/2 - 2s and rounds finer
+	quarterPi := e.constant(math.Pi / 4) // added twice: pi/4 - 2s has a smaller rounding error than pi/2 - 2s
 	ifLarge := e.add(quarterPi, e.add(e.fma(s, e.constant(-2), quarterPi), e.fma(t, e.constant(-2), lo)))
 	return e.withSign(e.choose(isLarge, ifLarge, e.add(s, t)), e.signBit(x))
 }
@@ -201,8 +201,8 @@ func (e *expander) atan(x expr.Value) expr.Value {
 }
 
 // atan2 computes the angle p of the smaller operand divided by the greater one. For two zeros the quotient is 0, for
-// two infinities 1. If y is the greater operand, the angle is pi/2 - p. For a negative x it is then subtracted from pi.
-// It has the sign of y.
+// two infinities 1. If y is the greater operand, the angle is pi/2 - p. For a negative x the angle is then subtracted
+// from pi. The result has the sign of y.
 func (e *expander) atan2(y, x expr.Value) expr.Value {
 	absY, absX := e.Emit(expr.Abs, y), e.Emit(expr.Abs, x)
 	isSwapped := e.less(absX, absY)

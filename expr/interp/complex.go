@@ -12,7 +12,7 @@ import (
 // with the same mask, one for the real parts of x and y and one for their imaginary parts. They become one Select of
 // complex64 numbers.
 
-// joinComplexOutputs chooses one loop for both parts of a complex output where there is such a loop. The real part then
+// joinComplexOutputs chooses one loop for both parts of a complex output if there is such a loop. The real part then
 // stands for the complex number. readers has the number of readers by value.
 func (prep *preparer) joinComplexOutputs(readers []int) {
 	for slot, output := range prep.code.Out {
@@ -49,13 +49,13 @@ func (prep *preparer) complexLoop(re, im expr.Value) (loop, []expr.Value) {
 
 // complexNumber returns the value of the complex64 number with the given parts, or None. The value is either the load
 // of the real part, which the imaginary part follows in memory, or a constant that is appended to the code. A load that
-// an output stores is not a complex number: its place is a copy of one part.
+// an output stores cannot be such a value, because its place is a copy of one part.
 func (prep *preparer) complexNumber(re, im expr.Value) expr.Value {
 	first, second := prep.code.Insts[re], prep.code.Insts[im]
 	switch {
 	case first.Op != second.Op || first.DType != tensor.Float32 || second.DType != tensor.Float32:
 	case first.Op == expr.Load:
-		areParts := first.A == second.A && first.Imm == 0 && second.Imm == 1 // of one operand
+		areParts := first.A == second.A && first.Imm == 0 && second.Imm == 1 // both are parts of one operand
 		if areParts && !prep.isStored(re) {
 			return re
 		}

@@ -5,7 +5,7 @@
 //	run.Run(nil, addresses, strides, nil, elements, rows)
 //
 // table.go has one Go loop for each operation and dtype. A Runner processes a row in blocks that fit the L1 cache: each
-// instruction is one loop over a block. Operands are read in place, with any distance of elements. A value that is
-// constant within a row is computed once per row. Values that only one side of a selection needs are skipped in blocks
-// whose mask never selects this side (predicate.go).
+// instruction is one loop over a block. Operands are read in place, with any stride. A value that is constant within a
+// row is computed once per row. Values that only one side of a selection needs are skipped in blocks whose mask never
+// selects this side (predicate.go).
 package interp

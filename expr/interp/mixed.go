@@ -131,7 +131,7 @@ func narrowConstant(wideBits uint64, wide, narrow tensor.DType) (bits uint64, is
 //   - x == 0: a comparison with the constant 0
 //   - the instruction alone
 //
-// readers and narrow are indexed by value: the number of readers, and the operands before their conversion.
+// readers has the number of readers of each value, and narrow has the operands of each value before their conversion.
 func (prep *preparer) chooseLoop(v expr.Value, inst expr.Inst, readers []int, narrow []narrowOperands) (loop,
 	[]expr.Value) {
 	if inst.Op == expr.Convert && readers[inst.A] == 1 { // convert(x op y)

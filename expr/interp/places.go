@@ -42,7 +42,7 @@ func (prep *preparer) outputPlace(v expr.Value) (to place, ok bool) {
 		return to, false
 	}
 	prep.eachOutput(func(stored expr.Value, output place) {
-		isConversion := inst.Op == expr.Convert && len(prep.values[v].operands) == 1 // its loop stores with any stride
+		isConversion := inst.Op == expr.Convert && len(prep.values[v].operands) == 1 // stores with any stride
 		if stored == v && (output.stride == inst.DType.Size() || isConversion) {
 			to, ok = output, true
 		}

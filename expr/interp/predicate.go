@@ -124,8 +124,9 @@ func (finder *branchFinder) markOperands(v expr.Value) {
 	}
 }
 
-// sharesBranches reports whether selection v has the mask of the next instruction, a selection that does not read v.
-// The parts of a complex number are selected by such pairs: they share values that are needed only for the same mask.
+// sharesBranches reports whether the next instruction is a selection that has the mask of selection v and does not read
+// v. Such pairs select the two parts of a complex number. They share values that are needed only on one side of the
+// mask.
 func (finder *branchFinder) sharesBranches(v expr.Value) bool {
 	isLast := int(v)+1 == len(finder.code.Insts)
 	if isLast || finder.branchOf[v] != finder.branchOf[v+1] || finder.sides[v+1] == [2]int{} { // v+1 has no sides
@@ -267,5 +268,5 @@ func noElementEquals(mask operand, count int, bit bool) bool {
 	return bytes.IndexByte(elements, 0) < 0
 }
 
-// falseMask is the mask false of a block of bytes, which is the longest block.
+// falseMask is a mask that is false everywhere. It has the length of a block of bytes, the longest block.
 var falseMask [blockBytes]uint8

@@ -17,7 +17,7 @@ type preparer struct {
 	loop   *expr.Loop
 	code   *expr.Code  // the code of the loop, simplified and reordered
 	folded []expr.Fold // the folds of the loop, with values of code
-	values []value     // by value of code
+	values []value     // indexed by value of code
 
 	freeSlots         []int             // slots of blocks that can be reused
 	lastOperandReader expr.Value        // the last instruction that reads an operand of the loop from memory
@@ -27,7 +27,7 @@ type preparer struct {
 
 // value describes a value of the code, the result of one instruction.
 type value struct {
-	loop     loop         // computes it
+	loop     loop         // computes the value
 	operands []expr.Value // the values that loop reads
 	isRead   bool         // whether a step, an output or a fold reads it
 	uniform  bool         // whether it is constant within a row

@@ -26,8 +26,8 @@ type sumLoops struct {
 
 // joinProducts returns the loop that computes the sum or difference v and converts it to dtype `to`, and the values
 // that the loop reads. The loop also computes the products that only v reads. joinProducts returns nil if there is no
-// such loop. readers and narrow are indexed by value: the number of readers, and the operands of a narrower dtype from
-// which the operands of the value were converted, if any.
+// such loop. readers has the number of readers of each value. narrow has, for each value, its operands before their
+// conversion from a narrower dtype, if they were converted.
 func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int, narrow []narrowOperands) (
 	joined loop, read []expr.Value) {
 	inst, sign := prep.code.Insts[v], 1
@@ -45,7 +45,7 @@ func (prep *preparer) joinProducts(v expr.Value, to tensor.DType, readers []int,
 	first, second := narrow[inst.A], narrow[inst.B]
 	areNarrow := first.values != nil && first.dtype == second.dtype
 	isNarrowSum := areNarrow && isProduct(inst.A) && isProduct(inst.B)
-	from := inst.DType // of the factors that the loop reads
+	from := inst.DType // dtype of the factors that the loop reads
 	if isNarrowSum {
 		from = first.dtype // the loop converts all four factors
 	}

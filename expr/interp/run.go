@@ -51,7 +51,7 @@ func (runner *Runner) NewScratch() *Scratch {
 // Loop describes.
 func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int, accs []unsafe.Pointer,
 	rowLength, rows int) {
-	addressCount := len(runner.elementSize) // of outputs and operands
+	addressCount := len(runner.elementSize) // number of outputs and operands
 	isForeign := scratch != nil && scratch.runner != runner
 	if len(ptrs) != addressCount || len(strides) != addressCount || isForeign {
 		panic("interp: Run needs an address and a stride for each output and operand, and a Scratch of this Runner")
@@ -79,8 +79,8 @@ func (runner *Runner) Run(scratch *Scratch, ptrs []unsafe.Pointer, strides []int
 	}
 }
 
-// resetTotals sets the lanes of a row to neutral elements, if the loop has CombinesLanes. Only then runner.rowTotals
-// has an entry for each fold.
+// resetTotals sets the lanes of a row to neutral elements, if the loop has CombinesLanes. For other loops,
+// runner.rowTotals is empty.
 func (runner *Runner) resetTotals(scratch *Scratch) {
 	for k := range runner.rowTotals {
 		total := &runner.rowTotals[k]

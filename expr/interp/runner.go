@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// blockBytes is the size in bytes of a block of the widest elements of a loop. It is so small that several blocks fit
-// the L1 cache together, and so large that the work on a block takes much longer than a call. The length of a block is
-// a multiple of FoldLanes elements, so that each block begins with the first accumulator.
+// blockBytes is the size in bytes of a block of the widest elements of a loop. It is small enough for several blocks to
+// fit the L1 cache together. It is large enough for the work on a block to take much longer than a call. The length of
+// a block is a multiple of FoldLanes elements, so that each block begins with the first accumulator.
 const blockBytes = machine.BlockBytes
 
 // blockWords is the distance from one block to the next, in words of 8 bytes. It includes a gap of 192 bytes, because
@@ -47,7 +47,7 @@ type Runner struct {
 type step struct {
 	loop            loop // nil for a mask test
 	dst, a, b, c, d place
-	skipCount       int // of a mask test: number of steps to skip
+	skipCount       int // for a mask test: the number of steps to skip
 	maskBit         bool
 }
 

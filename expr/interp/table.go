@@ -67,8 +67,8 @@ func callOf[T float](f *expr.Func) loop {
 // loopTable has the loops of operations, indexed by operation and by dtype of the operands.
 type loopTable [expr.Scan + 1][tensor.Complex64 + 1]loop
 
-// table has the loops of all operations, except of the operations for which loopFor makes a loop. The functions each1,
-// each2 and each3 (loops.go) call a function for each element of one, two or three operands.
+// table has the loops of most operations. loopFor makes the loops of the other operations. The functions each1, each2
+// and each3 (loops.go) call a function for each element of one, two or three operands.
 var table = func() *loopTable {
 	t := new(loopTable)
 	setIntegers[int8, int32](t, tensor.Int8)
@@ -86,7 +86,7 @@ var table = func() *loopTable {
 	}
 	t[expr.Not][tensor.Bool] = func(o operands) { each1(&o, func(x uint8) uint8 { return x ^ 1 }) }
 	t[expr.FMA][tensor.Float32] = func(o operands) { each3(&o, fma32) }
-	// The call of math.FMA is one instruction; math.FMA as a function value is a software implementation.
+	// A call of math.FMA is compiled to one instruction. As a function value, math.FMA is a software implementation.
 	t[expr.FMA][tensor.Float64] = func(o operands) {
 		each3(&o, func(x, y, z float64) float64 { return math.FMA(x, y, z) })
 	}
@@ -218,12 +218,12 @@ func float32ModLoop(o operands) {
 
 // fma32 returns a*b + c, rounded once. The product is exact in float64, but the sum is rounded to float64 and then to
 // float32. The second rounding is wrong if the sum is halfway between two float32 numbers. If the first rounding loses
-// bits, the sum is therefore made odd (Boldo and Melquiond).
+// bits, the sum is therefore rounded to odd (Boldo and Melquiond).
 func fma32(a, b, c float32) float32 {
 	product, addend := float64(float64(a)*float64(b)), float64(c)
 	sum := product + addend
 	shifted := sum - product
-	roundingError := (product - (sum - shifted)) + (addend - shifted) // of the sum (Knuth's TwoSum)
+	roundingError := (product - (sum - shifted)) + (addend - shifted) // rounding error of the sum (Knuth's TwoSum)
 	if bits := math.Float64bits(sum); (roundingError > 0 || roundingError < 0) && bits&1 == 0 {
 		if (roundingError > 0) == (sum > 0) { // away from 0
 			bits++
@@ -244,7 +244,7 @@ func inWords(elements, uint64s loop, size int, isConstA, isConstB bool) loop {
 		hasWordsA, hasWordsB := o.a.stride == size || isConstA, o.b.stride == size || isConstB
 		isAligned := (uintptr(o.dst.ptr)|uintptr(o.a.ptr)|uintptr(o.b.ptr))%8 == 0 && (o.a.offset|o.b.offset)%8 == 0
 		if words > 0 && hasWordsA && hasWordsB && isAligned {
-			// A stride of size becomes 8, and the stride 0 of a constant remains 0.
+			// The stride `size` becomes 8, and the stride 0 of a constant remains 0.
 			uint64s(operands{dst: o.dst, a: operand{o.a.ptr, o.a.offset, o.a.stride / size * 8},
 				b: operand{o.b.ptr, o.b.offset, o.b.stride / size * 8}, n: words})
 			done := 8 * words / size // the number of elements that the words have

@@ -27,7 +27,7 @@ type flags struct {
 	maxRows         int       // rows that run together
 	partSize        int       // inputs that are recorded together
 	resize, crop    []int     // height and width, or one number
-	mean, deviation []float64 // for each channel
+	mean, deviation []float64 // one number for each channel
 }
 
 const help = `Runs a model on many input files, and writes the outputs of each to DIR/NAME.npz. NAME is the path of the input

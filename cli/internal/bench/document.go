@@ -82,7 +82,7 @@ func (p *profile) doc(opOf map[string]string) *ProfileDoc {
 	}
 	spread := experiment.SpreadOf(allTimes)
 	costProfile := cmp.Or(p.costProfile, machine.SharedDefaultProfile())
-	workersTime := meanRunTime * float64(len(workers)) // of all workers in a run, in nanoseconds
+	workersTime := meanRunTime * float64(len(workers)) // total time of all workers in a run, in nanoseconds
 	doc := &ProfileDoc{ByWorker: workers}
 	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: noiseOf(spread),
 		FasterHalfMean: meanRunTime, Idle: max(0, 1-meanBusy/max(1, workersTime)),
@@ -188,7 +188,7 @@ func opLabel(step exec.Step, opOf map[string]string) string {
 	var labels []string
 	for i := 0; i < len(step.Ops); {
 		op, first := opOf[step.Ops[i]], i
-		if op == "" { // a pass inserted the node, so the graph as written does not have it
+		if op == "" { // a pass inserted the node, so it is not in the graph as written
 			return step.Node.Op.Name
 		}
 		for i < len(step.Ops) && opOf[step.Ops[i]] == op {
@@ -211,8 +211,8 @@ func opsByName(g *graph.Graph) map[string]string {
 	return ops
 }
 
-// addStep adds the time of a step to d. runs is a number of runs, and total the time of the step in all of them
-// together. work is the work of one call of the step, and predicted the estimated time of one call in nanoseconds.
+// addStep adds the time of a step to d. runs is a number of runs, and total is the sum of the step's times in these
+// runs. work is the work of one call of the step, and predicted is the estimated time of one call in nanoseconds.
 func (d *timeDoc) addStep(total stepTime, work graph.Work, predicted, runs float64) {
 	calls := float64(total.calls) / runs
 	d.Calls += calls
@@ -275,7 +275,8 @@ func (d *ProfileDoc) summary() string {
 	return text
 }
 
-// maxRelativeSpread is the greatest (p90 - p10) / median of the times of profiled runs that is not reported as noise.
+// maxRelativeSpread is the limit of (p90 - p10) / median of the times of profiled runs. A greater value is reported as
+// noise.
 const maxRelativeSpread = 0.2
 
 // noiseOf describes the noise of profiled runs.
@@ -302,9 +303,9 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 		format.Nanoseconds(runs.Median), 100*(runs.Median/median-1), runs.GBs, runs.GFLOPs)
 	timeColumns := []term.Column{term.UntruncatedCol("calls"), term.UntruncatedCol("time"),
 		term.UntruncatedCol("predicted").OmitIfNarrow(), term.UntruncatedCol("busy%"),
-		term.UntruncatedCol("workers").OmitIfNarrow(), // with index workersCell
+		term.UntruncatedCol("workers").OmitIfNarrow(), // the column with index workersCell
 		term.UntruncatedCol("GB/s"), term.UntruncatedCol("GFLOP/s"), term.UntruncatedCol("of a core's peak")}
-	const nodesWidth = 20 // the least width of the column of nodes
+	const nodesWidth = 20 // the minimum width of the column of nodes
 	nodesColumn := term.PhraseCol("nodes", nodesWidth).OmitIfNarrow()
 	opColumns := append([]term.Column{term.NameCol("op")}, timeColumns...)
 	term.WriteList(w, display, "By op", d.ByOp, opColumns, func(t timeDoc) []any {

@@ -58,8 +58,8 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 	allocatedAtCollection := uint64(0) // allocated bytes at the last collection
 	for {
 		for method := range numMethods {
-			// Free the results of Run now. Otherwise Go's runtime would free them during the next method's runs and
-			// slow these down. In measurements, one collection slowed down short runs on one worker for 20 ms. Before
+			// Free the results of Run now. Otherwise Go's runtime would free the results during the runs of the next method, and
+			// slow down these runs. In measurements, one collection slowed down short runs on one worker for 20 ms. Before
 			// methodRun, there is nothing to free, because methodRunInto allocates no results.
 			if method > methodRun && allocatedBytes()-allocatedAtCollection > minGarbageBytes {
 				debug.FreeOSMemory()
@@ -99,9 +99,9 @@ func (r *runner) measureBlock(ctx context.Context, method callMethod, start time
 	return nil
 }
 
-// minGarbageBytes is a number of bytes allocated since the last collection. With more, measure collects garbage before
-// the runs of another method. With less, a collection during these runs is rare, because Go's runtime collects after 4
-// MiB at the earliest.
+// minGarbageBytes is a limit of the bytes allocated since the last collection. Above the limit, measure collects
+// garbage before the runs of another method. Below the limit, a collection during these runs is rare, because Go's
+// runtime collects after 4 MiB at the earliest.
 const minGarbageBytes = 1 << 20
 
 // allocatedBytes returns the number of bytes that the process has allocated on the heap since its start.
@@ -207,14 +207,14 @@ func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) 
 	if measured {
 		r.times[method] = append(r.times[method], float64(time.Since(start)))
 	}
-	if r.out == nil { // the first run, which is never one of RunInto
+	if r.out == nil { // the first run, which never uses RunInto
 		r.out = emptyLike(out)
 	}
 	return nil
 }
 
-// emptyLike returns tensors that RunInto can write: they have the layouts of the given results, or a row-major layout
-// instead of one in which elements share memory.
+// emptyLike returns tensors that RunInto can write. They have the layouts of the given results. If elements of a result
+// share memory, the new tensor is row-major.
 func emptyLike(results map[string]*tensor.Tensor) map[string]*tensor.Tensor {
 	out := make(map[string]*tensor.Tensor, len(results))
 	for name, t := range results {

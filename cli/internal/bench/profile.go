@@ -127,7 +127,7 @@ func (p *profile) BeginRun(run *exec.Run) bool {
 	}
 	run.Data = g.newRecord(run)
 	if run.Parent == nil {
-		p.start = time.Now() // again, so that the run does not include the allocations above
+		p.start = time.Now() // set again, so that the time of the run excludes the allocations above
 	}
 	run.Data.(*runRecord).start = time.Since(p.start)
 	return true
@@ -209,8 +209,8 @@ func (p *profile) EndRun(run *exec.Run, err error) {
 	}
 }
 
-// addStep adds the times of all workers in a step to profiledGraph.currentTimes and profile.busy, and clears them in
-// the record.
+// addStep adds the times of all workers in a step to profiledGraph.currentTimes and profile.busy, and clears these
+// times in the record.
 func (p *profile) addStep(record *runRecord, step int) {
 	var merged stepRecord  // first start, last end and nested time of all workers
 	var busy time.Duration // the sum of the workers' times
@@ -234,7 +234,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	wallTime := max(0, merged.last-merged.first-merged.nested)
-	if workers == 1 { // it may have left the step, computed other steps and come back; busy excludes their time
+	if workers == 1 { // the worker may have computed other steps meanwhile; busy excludes them
 		wallTime = min(wallTime, busy)
 	}
 	sum.wallTime += wallTime

@@ -301,8 +301,8 @@ type memoryAt struct {
 	memory memoryArgs
 }
 
-// memoryInUse returns the memory of arenas and outputs over time. A value occupies memory from the first step that
-// accesses it to the last. An output occupies memory until the end of its run.
+// memoryInUse returns the memory of arenas and outputs over time. A value occupies memory from the first to the last
+// step that accesses the value. An output occupies memory until the end of its run.
 func (c *chromeTrace) memoryInUse() []memoryAt {
 	steps, runs := map[*exec.Run][]span{}, []span{}
 	for _, t := range c.tracks {

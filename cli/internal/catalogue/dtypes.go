@@ -80,7 +80,7 @@ func exampleCall(op *graph.Op, example graph.Example, from, to tensor.DType) (*g
 	return call, err
 }
 
-// add records that all operands of an example whose dtype is `from` may have the given dtype instead.
+// add records that the operands of an example that have the dtype `from` may also have the given dtype.
 func (supported *supportedDTypes) add(example graph.Example, from, dtype tensor.DType) {
 	for i, meta := range example.In {
 		if meta.DType != from {

@@ -37,7 +37,8 @@ func showFormulas(w io.Writer, display term.Display, op *graph.Op) {
 	}
 }
 
-// writeFormulas prints a table of formulas. If there are several, the first column has the dtypes of each.
+// writeFormulas prints a table of formulas. If there are several formulas, the first column has the dtypes of each
+// formula.
 func writeFormulas(w io.Writer, display term.Display, list []FormulaDoc) {
 	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, "Formula")+" of one element; x, y, z are the operands in order")
 	table := term.NewTable(term.ProseCol(""))

@@ -47,7 +47,7 @@ func (f flags) showMissing(cmd *cobra.Command, patterns []string) error {
 		document.Write(out, &doc)
 		return out.Flush()
 	}
-	const minWidth = 20 // of the column of reasons, in characters
+	const minWidth = 20 // minimum width of the column of reasons, in characters
 	table := term.NewTable(term.NameCol("name"), term.PhraseCol("reason", minWidth))
 	for _, missing := range doc.Missing {
 		table.Add(missing.Name, missing.Reason)

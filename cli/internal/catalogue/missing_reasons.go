@@ -1,7 +1,7 @@
 package catalogue
 
-// sameOp maps a name of PyTorch's operator suite to the op with the same computation. For some names, the op has its
-// operands in another order, or requires a certain value of an attribute.
+// sameOp maps a name of PyTorch's operator suite to the op with the same computation. Some of these ops take their
+// operands in another order, or give the same results only for a certain value of an attribute.
 var sameOp = map[string]string{
 	"__radd__": "add", "__rmul__": "mul", "__rdiv__": "div", "__rsub__": "rsub", "__rpow__": "pow",
 	"__rmod__": "remainder",
@@ -45,7 +45,7 @@ var reasons = []missingReason{
 	{"PyTorch's results are off by up to 9e-7 above 5: its polynomials lack the leading terms of their source",
 		"special.bessel_*"},
 	{"the number of its results is a binomial coefficient, which expressions of sizes do not contain", "combinations"},
-	{"its eigenvalues are complex for real matrices; linalg_eigh has those of symmetric ones", "linalg.eig*"},
+	{"its eigenvalues are complex for real matrices; linalg_eigh is for symmetric matrices", "linalg.eig*"},
 	{"it pivots with 1x1 and 2x2 blocks; linalg_lu_factor and linalg_solve take the same matrices", "linalg.ldl_*"},
 	{"it returns statistics for the backward pass and updates running statistics; batch_norm computes its result",
 		"native_batch_norm"},

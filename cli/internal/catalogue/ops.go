@@ -189,7 +189,7 @@ func unknownOp(ext *command.Extensions, name string) error {
 	if graph.SuggestOp(name, ext.Lookup) != "" {
 		return graph.UnknownOp(name, ext.Lookup)
 	}
-	// SuggestOp knows no similar name, but name may be the beginning of an op's name.
+	// SuggestOp finds no similar name, but name may be the beginning of an op's name.
 	if hint := format.DidYouMean(name, opNamesOf(ext.Ops())); hint != "" {
 		return fmt.Errorf("there is no op %q%s", name, hint)
 	}
@@ -227,7 +227,7 @@ func showOps(cmd *cobra.Command, list []*graph.Op, showsPages, asJSON bool) erro
 // showTable prints a table with a row for each op.
 func showTable(w io.Writer, display term.Display, list []*graph.Op) {
 	const maxSignature = 72 // in bytes
-	// The numbers are the least widths of the columns.
+	// The numbers are the minimum widths of the columns, in characters.
 	table := term.NewTable(term.NameCol("name"), term.UntruncatedCol("kind"), term.PhraseCol("dtypes", 10),
 		term.PhraseCol("takes", 20).OmitIfNarrow(), term.PhraseCol("does", 30))
 	for _, op := range list {

@@ -69,8 +69,8 @@ func attrDefault(f graph.Field) string {
 	return f.Default
 }
 
-// phraseWidth is the least width of the columns for the kind of an input and the values of an attribute, in characters,
-// except on very narrow displays.
+// phraseWidth is the minimum width, in characters, of the columns for the kind of an input and the values of an
+// attribute. On very narrow displays the columns are narrower.
 const phraseWidth = 24
 
 // showInputs prints the table of the operands of an op.

@@ -1,5 +1,5 @@
 // Package check implements "graphrun check". It lists the operators of a graph that graphrun does not support, and the
-// nodes that it rejects.
+// nodes that graphrun rejects.
 package check
 
 import (
@@ -74,8 +74,7 @@ graphrun ops --onnx lists the supported operators.`,
 	return cmd
 }
 
-// documentOf reports the operators of the file at path that are missing, and the nodes that are rejected for other
-// reasons.
+// documentOf reports the missing operators of the file at path, and the nodes that are rejected for other reasons.
 func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Document, error) {
 	const keepGoing = true                             // skip nodes and constants with mistakes
 	f, err := ext.Open(ctx, path, nil, keepGoing, nil) // without values of --dim, and without a cache
@@ -83,7 +82,7 @@ func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Doc
 		return nil, err
 	}
 	doc := &Document{Missing: []Missing{}}
-	operators, err := f.MissingOperators() // of a model; nil for a graph file, whose missing ops are mistakes below
+	operators, err := f.MissingOperators() // nil for a graph file, whose missing ops are mistakes below
 	if err != nil {
 		return nil, exit.UsageError(err)
 	}
@@ -160,7 +159,7 @@ func (d *Document) write(w io.Writer, display term.Display, path string) {
 
 // writeMissing prints the table of unsupported operators.
 func (d *Document) writeMissing(w io.Writer, display term.Display) {
-	const minWidth = 10 // of the column of names, in characters
+	const minWidth = 10 // minimum width of the column of names, in characters
 	table := term.NewTable(term.NameCol("operator"), term.UntruncatedCol("domain").OmitIfAll(""), term.NumberCol("nodes"),
 		term.PhraseCol("names", minWidth), term.NameCol("did you mean").OmitIfAll(""))
 	for _, missing := range d.Missing {

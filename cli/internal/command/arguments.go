@@ -54,7 +54,7 @@ func CompleteFrom(cmd *cobra.Command, flag string, values []string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// FlagError rewords Cobra's error about a flag: it suggests a similar flag for an unknown one, or describes the values
+// FlagError rewords Cobra's error about a flag: it suggests a similar flag for an unknown flag, or describes the values
 // that the flag accepts.
 func FlagError(cmd *cobra.Command, err error) error {
 	msg := err.Error()
@@ -112,7 +112,7 @@ func FileLabel(path string) string {
 	return base
 }
 
-// FileLabels maps each path to a label for results: its FileLabel if no other path has it, otherwise the path.
+// FileLabels maps each path to a label for results: the path's [FileLabel] if it is unique, otherwise the path.
 func FileLabels(paths []string) map[string]string {
 	labels, pathOf := map[string]string{}, map[string]string{} // pathOf is by label
 	for _, path := range paths {

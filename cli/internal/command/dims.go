@@ -59,8 +59,8 @@ func Combinations(list []string) ([][]string, error) {
 }
 
 // SizesOf returns the size of each symbol of a graph and of each symbol in given, the values of --dim. The sizes in
-// given are needed for ONNX models: the import replaces the symbols of --dim by their sizes, so the graph lacks them. A
-// symbol may have another name in the file, such as batch_size for N; only its name in the graph is listed.
+// given are needed for ONNX models: the import replaces the symbols of --dim by their sizes, so the graph lacks these
+// symbols. A symbol may have another name in the file, such as batch_size for N; only its name in the graph is listed.
 func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	sizes, err := ParseDims(given)
 	if err != nil {
@@ -72,7 +72,7 @@ func SizesOf(g *graph.Graph, given []string) (map[string]int, error) {
 	for _, d := range given {
 		name, _, _ := strings.Cut(d, "=")
 		if symbol, ok := g.SymbolNamed(name); ok && symbol != name {
-			delete(sizes, name) // sizes already has it under the symbol's name in the graph
+			delete(sizes, name) // sizes already has this size under the symbol's name in the graph
 		}
 	}
 	return sizes, nil

@@ -15,13 +15,13 @@ import (
 	"github.com/graphrun/graphrun/passes"
 )
 
-// Extensions are what a program adds to all commands by the options of cli.Main: strategies, ops, converters of ONNX
-// operators and commands. Passes are not added: they replace the built-in passes.
+// Extensions has the strategies, ops, converters of ONNX operators and commands that a program adds by the options of
+// cli.Main. All commands use them. Passes are not added: they replace the built-in passes.
 type Extensions struct {
 	AddedStrategies []graphrun.Strategy
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
-	Passes          []passes.Pass // instead of the built-in passes; nil keeps these
+	Passes          []passes.Pass // replaces the built-in passes if not nil
 	AddedCommands   []*cobra.Command
 	lookup          graph.Lookup // set by Complete
 }

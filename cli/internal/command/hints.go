@@ -93,7 +93,7 @@ func BindHints(path string, g *graph.Graph, hints []map[string]int) error {
 	if err != nil {
 		return exit.UsageErrorf("%s: --dim: %w", path, err)
 	}
-	// The sizes to bind: a symbol with an assumed size gets its size in the hint, other symbols keep their bound sizes.
+	// The sizes to bind: a symbol with an assumed size gets its size in the hint. Other symbols keep their bound sizes.
 	assumed, bound, sizes := g.Assumed(), g.BoundSizes(), map[string]int{}
 	for name := range g.Symbols {
 		size, isKnown := bound[name]

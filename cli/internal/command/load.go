@@ -66,7 +66,7 @@ func (e *Extensions) LoadWithPins(ctx context.Context, path string, dims, pins [
 	return g, err
 }
 
-// Infer infers the types of a graph. The error lists the rejected nodes. It omits nodes that are rejected only because
+// Infer infers the types of a graph. The error lists the rejected nodes, except nodes that are rejected only because
 // they read a result of a rejected node.
 func Infer(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)

@@ -1,6 +1,6 @@
 // Package compare implements "graphrun compare". It measures strategies side by side, for each combination of file,
-// sizes and threads. Package experiment makes the measurements and the statistical tests; this package prints them as
-// text, JSON (document.go), CSV (csv.go), or an HTML page (html.go).
+// sizes and threads. Package experiment makes the measurements and the statistical tests; this package prints the
+// results as text, JSON (document.go), CSV (csv.go), or an HTML page (html.go).
 package compare
 
 import (
@@ -281,7 +281,7 @@ type comparison struct {
 	commandLine string
 	profile     report.Profile // the cost profile of all plans
 	rows        []Row
-	notes       report.Notes    // of all graphs
+	notes       report.Notes    // notes about all graphs
 	printed     map[string]bool // the notes that were printed
 
 	Verdicts    []Verdict

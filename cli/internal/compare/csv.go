@@ -53,5 +53,5 @@ func (c *comparison) records() [][]string {
 	return list
 }
 
-// hasDevice reports whether the plans are for a device, the one of --device.
+// hasDevice reports whether the plans are for the device of --device. It is false without --device.
 func (c *comparison) hasDevice() bool { return len(c.rows) > 0 && c.rows[0].Places != nil }

@@ -172,7 +172,7 @@ func (f *flags) splitDims(files int, doc *Document) error {
 		return err
 	}
 	indexOf := map[string]int{}      // the index of a symbol's size in both lists of f.sizes
-	hasTwoSizes := map[string]bool{} // by symbol
+	hasTwoSizes := map[string]bool{} // the key is a symbol
 	for _, dim := range single {
 		name, _, _ := strings.Cut(dim, "=")
 		i, exists := indexOf[name]

@@ -44,7 +44,7 @@ func (doc *Document) summary(first, second string) string {
 }
 
 // sizesText compares the costs of plans for two sizes of one symbol: the total costs, and the costs divided by the
-// size. It returns "" if the plans do not differ in exactly one size.
+// size. It returns "" if no size differs or several sizes differ.
 func (doc *Document) sizesText(first, second string) string {
 	symbols := doc.changedSymbols()
 	if len(symbols) != 1 || doc.First.CostNS == 0 {

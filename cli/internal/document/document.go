@@ -78,13 +78,12 @@ func (l ListOrNull[T]) MarshalJSONTo(encoder *jsontext.Encoder) error {
 
 func (ListOrNull[T]) mayBeNull() {}
 
-// valueOptions are the options with which values of a document are encoded. Invalid UTF-8 becomes the replacement
-// character.
+// valueOptions are the options for encoding the values of a document. Invalid UTF-8 becomes the replacement character.
 var valueOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true),
 	jsontext.SpaceAfterColon(true), jsontext.SpaceAfterComma(true))
 
-// Write writes a document. doc is a pointer to a struct. Each key of the struct is on its own line, and so is each item
-// of a list of objects. An error of w is returned by its Flush. Write panics if a value cannot be encoded.
+// Write writes a document. doc is a pointer to a struct. Each key of the struct and each item of a list of objects is
+// on its own line. The caller gets an error of w from w.Flush. Write panics if a value cannot be encoded.
 func Write(w *bufio.Writer, doc any) {
 	var line bytes.Buffer
 	enc := jsontext.NewEncoder(&line, valueOptions)

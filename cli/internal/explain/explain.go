@@ -227,8 +227,8 @@ func (doc *Document) describeSymbolically(g *graph.Graph, v *graph.Value) error 
 	if err != nil || symbolic == nil {
 		return err
 	}
-	// ExplainLayout may branch on sizes. It records conditions in symbolic.Env, but not in symbolic.Guards, which names
-	// the node of each condition of inference. The conditions that it adds belong to the value's node.
+	// ExplainLayout may branch on sizes. It adds the conditions to symbolic.Env, but not to symbolic.Guards, which names
+	// the node of each condition. The added conditions belong to the value's node.
 	guardsBefore := len(symbolic.Env.Guards())
 	layout, err := inspect.ExplainLayout(symbolic.Graph, v.Name)
 	if err != nil {
@@ -272,7 +272,7 @@ func ancestors(v *graph.Value) map[*graph.Node]bool {
 // Write prints the document as text.
 func Write(w io.Writer, display term.Display, doc *Document) {
 	if doc.Value == nil {
-		fmt.Fprintf(w, "no value loses %s: if a node reads a value that has this format and no other, its results of the "+
+		fmt.Fprintf(w, "no value loses %s: if an operand of a node has this format and no other, the results of the "+
 			"same rank have this format, too\n", doc.FirstBreakFormat)
 		return
 	}
@@ -286,7 +286,7 @@ func Write(w io.Writer, display term.Display, doc *Document) {
 }
 
 // answer returns how the program stores the value, in a sentence. doc.Copies are the copies of the value and the copies
-// of operands of the step that computes it.
+// of operands of the step that computes the value.
 func (doc *Document) answer() string {
 	outcome := &doc.Outcome
 	text := fmt.Sprintf("under strategy %s: %s", outcome.Strategy, outcome.What)
@@ -320,8 +320,8 @@ func WriteLayout(w io.Writer, display term.Display, doc *Document) {
 	writePermutationRule(w, display, &doc.Layout)
 }
 
-// writePermutationRule prints the operands and the comparisons of PyTorch's rule for pointwise ops, if it gives the
-// layout.
+// writePermutationRule prints the operands and the comparisons of PyTorch's rule for pointwise ops, if this rule
+// determines the layout.
 func writePermutationRule(w io.Writer, display term.Display, layout *inspect.Layout) {
 	term.WriteList(w, display, "Operands of the permutation rule", layout.Operands,
 		[]term.Column{term.NameCol("operand"), term.ListCol("effective strides")},

@@ -44,9 +44,9 @@ const (
 
 // raisedMinimumsOf finds symbols whose raised minimum makes guards disappear. symbolic is the inference with the
 // present minimums, SymbolicOf(g, errs, allBranches); errs lists the nodes that inference rejected. raisedMinimumsOf
-// infers the graph again, at first with raised minimums of all symbols. It then restores the minimum of one symbol
-// after the other, and keeps it restored if no guard comes back. It returns nil if symbolic is nil, incomplete or
-// without guards, or if no guard disappears.
+// infers the graph again, at first with raised minimums of all symbols. Then, for each symbol, it restores the present
+// minimum. The minimum stays restored if no guard comes back. raisedMinimumsOf returns nil if symbolic is nil,
+// incomplete or without guards, or if no guard disappears.
 func raisedMinimumsOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error, allBranches bool) *RaisedMinimums {
 	if symbolic == nil || symbolic.IncompleteReason != nil {
 		return nil
@@ -85,7 +85,7 @@ func raisedMinimumsOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Er
 	return result
 }
 
-// raisableSymbols returns the symbols whose minimum is below raisedMin although their assumed size is not.
+// raisableSymbols returns the symbols whose minimum is below raisedMin and whose assumed size is at least raisedMin.
 func raisableSymbols(g *graph.Graph) (names []string) {
 	assumed := g.Assumed()
 	for _, name := range sorted.Keys(g.Symbols) {

@@ -85,8 +85,8 @@ func GuardsOf(symbolic *graph.Symbolic) []GuardDoc {
 }
 
 // joinExclusions replaces the guards Ne(x, least), Ne(x, least+1), ..., Ne(x, k) by Lt(k, x), where x is the symbol and
-// least its minimum. The new guard takes the place of the last of them. For example, if N is at least 1, the guards
-// Ne(N, 1) and Ne(N, 2) become Lt(2, N).
+// least its minimum. The new guard takes the place of the last replaced guard. For example, if N is at least 1, the
+// guards Ne(N, 1) and Ne(N, 2) become Lt(2, N).
 func joinExclusions(list []GuardDoc, symbol string, least int) []GuardDoc {
 	var joined []int // indices of the guards Ne(x, least), Ne(x, least+1), ...
 	for {
@@ -199,8 +199,8 @@ func Flags() []string {
 const (
 	// maxOutcomes is the maximum number of combinations of outcomes for which conditionOf evaluates a predicate.
 	maxOutcomes = 16
-	// maxFormulaSteps limits the evaluation of combinations: it is omitted if the simplification of the formula took more
-	// steps (sym.Env.Steps). Each combination takes about as many steps as the simplification.
+	// maxFormulaSteps is a limit of the steps (sym.Env.Steps) of the simplification of the formula. If the simplification
+	// takes more steps, no combinations are evaluated. Each combination takes about as many steps as the simplification.
 	maxFormulaSteps = 1 << 12
 )
 

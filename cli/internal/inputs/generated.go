@@ -88,7 +88,7 @@ func (s *Set) names() string {
 
 // HintAtGeneratedValues adds to the error of a run the hint that generated input values may be the cause.
 func (s *Set) HintAtGeneratedValues(err error) error {
-	var withExitCode *exit.Error // not an error of the run itself
+	var withExitCode *exit.Error // an error with an exit code is not an error of the run itself
 	if err == nil || len(s.Generated) == 0 || errors.As(err, &withExitCode) {
 		return err
 	}

@@ -98,8 +98,8 @@ func checkMemory(g *graph.Graph, given *Arrays) error {
 	return nil
 }
 
-// dropInputs adds inputs to given.Unavailable, with the error, until their size is at least excess, in bytes: first
-// inputs without readers, then the largest inputs.
+// dropInputs adds inputs to given.Unavailable, with err as the reason, until their total size is at least excess bytes.
+// It drops inputs without readers first, and then the largest inputs.
 func dropInputs(g *graph.Graph, given *Arrays, excess int, err error) {
 	bytesOf := func(v *graph.Value) int {
 		var need graphrun.Need
@@ -195,7 +195,7 @@ func fillRandom(t *tensor.Tensor, rng *rand.Rand, integers []int64) {
 			switch {
 			case t.DType == tensor.Bool:
 				block[i] = float64(rng.IntN(2))
-			case t.DType.IsIntegral(false): // without bool
+			case t.DType.IsIntegral(false): // integers, without bool
 				block[i] = float64(integers[rng.IntN(len(integers))])
 			default:
 				block[i] = 2*float64(rng.Float64()) - 1

@@ -85,6 +85,6 @@ func (w *Workload) DropConstants() {
 	debug.FreeOSMemory()
 }
 
-// minDroppedBytes is the minimum size of the constants that DropConstants drops. For less, its pause for garbage
+// minDroppedBytes is the minimum size of the constants that DropConstants drops. For fewer bytes, the pause for garbage
 // collection is not worthwhile.
 const minDroppedBytes = 16 << 20

@@ -71,7 +71,7 @@ func Cause(err error) error {
 	var pathErr *fs.PathError
 	var linkErr *os.LinkError
 	switch {
-	case errors.As(err, &linkErr): // of os.Rename
+	case errors.As(err, &linkErr): // os.Rename returns this type
 		return Cause(&fs.PathError{Path: linkErr.New, Err: linkErr.Err})
 	case !errors.As(err, &pathErr):
 		return err

@@ -40,8 +40,8 @@ type scale struct {
 }
 
 // newScale returns a scale that contains the given values, except values that cannot be drawn: see project. A
-// logarithmic scale has a margin of 4% at both ends. A linear scale contains 0, and has a margin at its greatest value
-// if that is positive. from and to are the coordinates of the ends.
+// logarithmic scale has a margin of 4% at both ends. A linear scale contains 0. If its greatest value is positive, it
+// has a margin above this value. from and to are the coordinates of the ends.
 func newScale(axis Axis, from, to float64, values ...float64) scale {
 	created := scale{axis, math.Inf(1), math.Inf(-1), from, to}
 	if !axis.Log {

@@ -4,10 +4,10 @@
 // Charts are inline SVG without a script: they have the colors of the page (light, dark, print), a title on each mark,
 // logarithmic axes and confidence intervals, in 450 lines and 33 kB of code. Libraries, as of November 2026:
 // gonum.org/v1/plot 0.17 has fixed colors and no titles, and adds 7.5 MB to a program, mostly fonts. go-analyze/charts
-// 0.6 adds 2.0 MB and has fixed colors; the x of its points are categories, not numbers. It draws with its package
-// chartdraw, which has numeric and logarithmic axes, but no intervals, titles or shapes of points. With chartdraw,
-// about 300 of the 450 lines would remain.
-// Observable Plot (209 kB) and ECharts (0.5 to 1.1 MB) show nothing without a script; uPlot (51 kB) draws on a canvas.
+// 0.6 adds 2.0 MB and has fixed colors; its x axis has categories, not numbers. go-analyze/charts draws with its
+// package chartdraw, which has numeric and logarithmic axes, but no intervals, titles or shapes of points. With
+// chartdraw, about 300 of the 450 lines would remain. Observable Plot (209 kB) and ECharts (0.5 to 1.1 MB) show nothing
+// without a script; uPlot (51 kB) draws on a canvas.
 package page
 
 import (

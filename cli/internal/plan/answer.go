@@ -137,8 +137,8 @@ func sensitivityText(sensitivity *layout.Sensitivity) string {
 }
 
 // classesText returns the number of plans for symbolic sizes, and their greatest regret. The regret of a plan at some
-// sizes is its additional cost, relative to a plan made for these sizes. It exists only where the guards of the plan
-// hold (Fits).
+// sizes is its additional cost, relative to a plan made for these sizes. The regret exists only at sizes for which the
+// guards of the plan hold (Fits).
 func classesText(classes []inspect.Specialization) string {
 	if len(classes) == 0 {
 		return ""

@@ -153,7 +153,7 @@ func (search *memorySearch) trySolutions(ctx context.Context, requested *graphru
 	if search.cheapest.program != nil {
 		knownCost = search.cheapest.doc.CostNS
 	}
-	var compileErr error // an error of need; CheapestWithin also returns errors of its own
+	var compileErr error // an error of the function need; CheapestWithin also returns other errors
 	need := func(c experiment.Choice) (bytes int, err error) {
 		const listed = false // the document has only the number of these plans
 		bytes, compileErr = search.try(ctx, c.Strategy(), listed)
@@ -211,7 +211,7 @@ func (l *limits) checkMemory(doc *Document) error {
 }
 
 // unmetText returns the message that no plan meets --max-memory. If this is proved, the message has the least memory
-// that a plan needs. Otherwise it says that no plan was found.
+// that a plan needs. Otherwise the message says that no plan was found.
 func (l *limits) unmetText(doc *Document) string {
 	if within := doc.Within; within != nil && within.LeastBytes > l.maxBytes {
 		return fmt.Sprintf("no plan needs at most --max-memory %s: every plan needs at least %s", l.memoryText,

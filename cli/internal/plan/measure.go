@@ -53,15 +53,15 @@ func (s *stepTimer) BeginChunk(exec.Position) {}
 // EndChunk does nothing.
 func (s *stepTimer) EndChunk(exec.Position, error) {}
 
-// The least number and the least total time of the runs of --measure.
+// The minimum number and the minimum total time of the runs of --measure.
 const (
 	measureRuns = 10
 	measureSpan = time.Second
 )
 
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
-// is the tracer of the program. Minimum times would be too short: a step is fastest before the clock rate falls under
-// load, and their sum would be less than the time of any run.
+// is the tracer of the program. Minimum times would be too short, because a step is fastest before the clock rate falls
+// under load. The sum of the minimum times would be less than the time of any run.
 func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	generated := inputs.Sources{} // no files, so that all inputs are generated
 	inputSet, err := generated.ReadValues(g, &inputs.Arrays{})

@@ -114,7 +114,7 @@ func passRows(body string) []passRow {
 // texts ": add(", ", " and ")" between them. names is the set of the names of values.
 func passWords(line string, names map[string]bool) []passWord {
 	var words []passWord
-	add := func(text string, isValue bool) { // joins text to the previous word unless one of them is a value
+	add := func(text string, isValue bool) { // joins text to the previous word if neither is a value
 		text = format.Printable(text)
 		if last := len(words) - 1; last >= 0 && !isValue && !words[last].IsValue {
 			words[last].Text += text
@@ -176,8 +176,8 @@ func markDifferences(previous, rows []passRow, isFirst bool) (marked []passRow, 
 	}
 	added, changed, removed := 0, 0, 0
 	next := 0 // index of the first row of previous that is not yet visited
-	// insertRemoved visits the rows of previous before the row with a name, or all of them if none has the name. It
-	// appends the removed rows.
+	// insertRemoved visits the rows of previous before the row with a name, or all rows if no row has the name. It appends
+	// the removed rows.
 	insertRemoved := func(before string) {
 		for next < len(previous) && previous[next].name != before {
 			if row := previous[next]; !names[row.name] {
@@ -207,7 +207,7 @@ func markDifferences(previous, rows []passRow, isFirst bool) (marked []passRow, 
 		}
 		marked = append(marked, row)
 	}
-	insertRemoved("") // no row has an empty name: all other rows
+	insertRemoved("") // visits all remaining rows, because no row has an empty name
 	summary = fmt.Sprintf("%d added, %d changed, %d removed", added, changed, removed)
 	if isFirst {
 		summary = format.Count(len(rows), "line")

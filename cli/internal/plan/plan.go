@@ -35,7 +35,7 @@ import (
 
 // flags are the options of the command.
 type flags struct {
-	extensions *command.Extensions // of the embedding program: strategies, ops, passes
+	extensions *command.Extensions // strategies, ops and passes of the embedding program
 
 	// The compilation of the graph.
 	strategy         string
@@ -304,8 +304,8 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 	return g, err
 }
 
-// plan compiles the graph. The program satisfies --max-memory, unless limits.fitMemory finds no such plan. With
-// --measure, timer traces its runs. dump receives the graphs for --dump and --passes.
+// plan compiles the graph. The program satisfies --max-memory if limits.fitMemory finds such a plan. With --measure,
+// timer traces its runs. dump receives the graphs for --dump and --passes.
 func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	options := f.options(job, costProfile)

@@ -213,7 +213,7 @@ func (doc *SizesDocument) write(w io.Writer, display term.Display) {
 
 // writeChanges prints a table of the changes between each range of sizes and the next.
 func (doc *SizesDocument) writeChanges(w io.Writer, display term.Display) {
-	const minWidth = 14 // of a column, in characters
+	const minWidth = 14 // minimum width of a column, in characters
 	columns := []term.Column{term.UntruncatedCol("differs"), term.NameCol("value or nodes"),
 		term.PhraseCol("before", minWidth), term.PhraseCol("after", minWidth)}
 	for i, r := range doc.Ranges[1:] {

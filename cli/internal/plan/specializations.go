@@ -16,8 +16,8 @@ import (
 // and Guards[i] its origin, such as the node that requires it. The regret of the plan at some sizes is its additional
 // cost, relative to a plan made for these sizes.
 //
-// An [inspect.Proof] is the result of the attempt to prove, for all sizes, a property of plans, such as no-copies. Its
-// cases are sets of sizes, each described by conditions, for which the property is shown.
+// An [inspect.Proof] is the result of the attempt to prove, for all sizes, a property of plans, such as no-copies. The
+// proof is divided into cases. A case has all sizes that satisfy certain conditions.
 
 // writeClasses prints the plans for symbolic sizes: for each plan its guards, and its costs at other sizes.
 func writeClasses(w io.Writer, display term.Display, classes []inspect.Specialization) {
@@ -49,8 +49,8 @@ func writeGuards(w io.Writer, class *inspect.Specialization) {
 	}
 }
 
-// regretTable returns a table of the costs of a plan. Each row has the costs at one combination of sizes. Its remark,
-// Choice, says why these sizes were chosen, such as "least" or "greatest".
+// regretTable returns a table of the costs of a plan. Each row has the costs at one combination of sizes. The remark of
+// a row, Choice, says why these sizes were chosen, such as "least" or "greatest".
 func regretTable(class *inspect.Specialization) *term.Table {
 	t := term.NewTable(term.NameCol("at"), term.UntruncatedCol("cost"), term.UntruncatedCol("cost if planned anew"),
 		term.UntruncatedCol("regret"), term.UntruncatedCol("memory"), term.ProseCol("remark"))

@@ -58,7 +58,7 @@ func writePlan(w io.Writer, display term.Display, answers []string, doc *Documen
 func writeTotals(w io.Writer, display term.Display, doc *Document) {
 	compileTime := time.Duration(doc.PlanMS * float64(time.Millisecond)).Round(time.Microsecond)
 	fmt.Fprintln(w, format.Wrap(fmt.Sprintf("%s, %s elided, %s folded; peak memory %s beside inputs and constants; "+
-		"compiled in %s, including folding\npriced by %s; the cost leaves out peak memory and overlap of steps",
+		"compiled in %s, including folding\npriced by %s; the cost does not include peak memory or overlap of steps",
 		format.Count(len(doc.Steps), "step"), format.Count(len(doc.Elided), "node"), format.Count(len(doc.Folded), "node"),
 		format.Bytes(doc.PeakBytes), compileTime, sections.ProfileText(doc.Profile)), display.ProseWidth()))
 }

@@ -46,7 +46,7 @@ type Job struct {
 	lastNote    time.Time                // the time of the last note, see ReportWithNotes
 }
 
-// Begin starts a job. The caller must end it before it prints results.
+// Begin starts a job. The caller must end the job before it prints results.
 func Begin(cmd *cobra.Command, name string) *Job {
 	j := &Job{Context: cmd.Context(), name: name, finish: func() {}, lastNote: time.Now()}
 	j.Enter(Loading)

@@ -51,8 +51,8 @@ type ProofDoc struct {
 	Conclusion string `json:"conclusion" doc:"The result as a sentence."`
 }
 
-// WayDoc is a way (an execution path) through both forms. All sizes and strides that take it have the same outcomes of
-// all comparisons.
+// WayDoc is a way (an execution path) through both forms. All sizes and strides that take this way have the same
+// outcomes of all comparisons.
 type WayDoc struct {
 	Part      string `json:"part,omitzero" doc:"The part of the predicate; absent unless by_parts."`
 	Path      string `json:"path" doc:"The outcomes of the branches."`

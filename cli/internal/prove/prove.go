@@ -229,7 +229,7 @@ func writeWays(w io.Writer, display term.Display, proof *ProofDoc) {
 	table := term.NewTable(columns...)
 	for _, shown := range rows {
 		cells := []any{shown.part, shown.branchingResult, shown.formulaResult, wayCount[shown], shown.path}
-		table.Add(cells[len(cells)-len(columns):]...) // without the part if it has no column
+		table.Add(cells[len(cells)-len(columns):]...) // omits the cell of the part if there is no column for it
 	}
 	table.Write(w, display)
 }

@@ -30,8 +30,8 @@ type incomplete struct{ exec.Incomplete }
 // hasFailures reports whether a node has failed.
 func (incomplete incomplete) hasFailures() bool { return len(incomplete.Failed) > 0 }
 
-// dropInputs removes the unavailable inputs of given, and the nodes that depend on them, from the graph. It clears the
-// list, because dropInputs runs twice: before and after the arrays are read.
+// dropInputs removes the unavailable inputs of given, and the nodes that depend on these inputs, from the graph. It
+// clears the list, because dropInputs runs twice: before and after the arrays are read.
 func (w *runWork) dropInputs(given *inputs.Arrays) {
 	if len(given.Unavailable) == 0 {
 		return
@@ -64,7 +64,7 @@ func (w *runWork) remainingPins(pins []string) []string {
 	}
 	remaining, originalNames := pinnableNames(w.runGraph), pinnableNames(w.fileGraph)
 	return slices.DeleteFunc(slices.Clone(pins), func(text string) bool {
-		name := text[:max(strings.LastIndexByte(text, '='), 0)] // of NAME=PIN
+		name := text[:max(strings.LastIndexByte(text, '='), 0)] // text is NAME=PIN
 		return originalNames[name] && !remaining[name]
 	})
 }

@@ -73,8 +73,8 @@ func WriteUnfused(w io.Writer, display term.Display, list []report.Unfused) {
 		func(a report.Unfused) []any { return []any{a.Node, a.Reader, a.Why} })
 }
 
-// BoundText describes the proved lower bound on the cost of a plan, and the gap to it; "" without a bound. The bound is
-// on the cost before in-place results are subtracted (SavedNS).
+// BoundText describes the proved lower bound on the cost of a plan, and the gap to this bound; "" without a bound. The
+// bound applies to the cost before the saving by in-place results (SavedNS) is subtracted.
 func BoundText(plan *report.Plan) string {
 	if plan.LowerBoundNS == nil {
 		return ""

@@ -246,7 +246,7 @@ func (f *flags) print(cmd *cobra.Command, doc *Document) error {
 	return outfile.Write(context.WithoutCancel(cmd.Context()), f.csv, doc.writeCSV)
 }
 
-// writeReport writes the HTML file, if one is wanted and there are results.
+// writeReport writes the HTML file of --report, if the flag is given and there are results.
 func (f *flags) writeReport(cmd *cobra.Command, doc *Document, commandLine, studyPath string) error {
 	if f.report == "" || len(doc.Results) == 0 {
 		return nil

@@ -99,8 +99,8 @@ func (d *Document) summarize() {
 // gapTolerance is the largest relative gap that counts as 0, because rounding can cause it.
 const gapTolerance = 1e-9
 
-// summaryOf summarizes the plans of a strategy in list, the results of group g. strategyIndex is its index in the
-// study, and name its name.
+// summaryOf summarizes the plans of a strategy in list, the results of group g. strategyIndex and name are the index
+// and the name of the strategy in the study.
 func summaryOf(g group, strategyIndex int, name string, list []*Result) Summary {
 	summary := Summary{Condition: g.condition, Threads: g.threads, Strategy: name, Graphs: len(list)}
 	// The sums of log(cost / bound) and of log(time / least time), and the number of measured graphs.
@@ -166,8 +166,8 @@ func (r *Result) fastest() (least float64) {
 // minDifference is the relative difference of median times above which two plans may differ in time: see [Order].
 const minDifference = 0.05
 
-// orderOf counts the pairs of plans that differ in time, over all results of a group. If several strategies have the
-// same plan, it counts only for the first of them.
+// orderOf counts the pairs of plans that differ in time, over all results of a group. A plan that several strategies
+// share counts once, for the first strategy.
 func orderOf(g group, list []*Result) Order {
 	order := Order{Condition: g.condition, Threads: g.threads, Misordered: []string{}}
 	for _, result := range list {

@@ -52,8 +52,8 @@ func withTwins(op *graph.Op) (*graph.Op, error) {
 	return graph.Define(extended)
 }
 
-// twinOf returns the twin of an implementation. Where the original supports a layout, the twin supports the other
-// layout with the same work.
+// twinOf returns the twin of an implementation. If the original supports a layout, the twin supports the other layout
+// with the same work.
 func twinOf(original *graph.Impl) graph.Impl {
 	twin := graph.Impl{Name: original.Name + ".twin",
 		Doc: "Has the price of " + original.Name + " in the other layout of images.", Inexact: original.Inexact,
@@ -143,9 +143,9 @@ func otherMeta(meta tensor.Meta) tensor.Meta {
 	for _, n := range meta.Shape[2:] {
 		planeSize *= n
 	}
-	planeStrides := tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape)[2:] // of a row-major layout
+	planeStrides := tensor.RowMajorOrder(meta.Rank()).Strides(meta.Shape)[2:] // within a plane of a row-major layout
 	pixelStride := meta.Strides[meta.Rank()-1]                                // the distance of adjacent pixels
-	// The stride of the channels is a plane in row-major layout, and 1 in channels-last layout.
+	// The stride of the channels is the size of a plane in row-major layout, and 1 in channels-last layout.
 	isRowMajor, isChannelsLast := meta.Strides[1] == planeSize, meta.Strides[1] == 1
 	for i, s := range planeStrides {
 		isRowMajor = isRowMajor && meta.Strides[2+i] == s
@@ -154,7 +154,7 @@ func otherMeta(meta tensor.Meta) tensor.Meta {
 	strides := slices.Clone(meta.Strides)
 	switch {
 	case isRowMajor && planeSize > 0:
-		channels := meta.Strides[0] / planeSize // of the larger image, if meta is a slice of its channels
+		channels := meta.Strides[0] / planeSize // channels of the larger image, if meta is a slice of its channels
 		strides[1] = 1
 		for i, s := range planeStrides {
 			strides[2+i] = s * channels

@@ -105,7 +105,7 @@ func writeProblem(ctx context.Context, folder string, t *Task, problem *wcsp.Pro
 		{name + ".cfn", true, writeCFN},
 		{name + ".solution.json", false, withoutProof.Write},
 	} {
-		digest := sha256.New() // of the uncompressed file
+		digest := sha256.New() // digest of the uncompressed file
 		path := filepath.Join(folder, file.name)
 		write := func(w io.Writer) error { return file.write(io.MultiWriter(w, digest)) }
 		if file.compressed {

@@ -210,7 +210,7 @@ func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candida
 		return context.Cause(ctx)
 	}
 	r.Differences = append(r.Differences, comparison.Differences...)
-	times := map[string]experiment.Measurement{} // by the digest of the plan
+	times := map[string]experiment.Measurement{} // the key is the digest of the plan
 	for _, m := range comparison.Rows {
 		for _, plan := range r.Plans {
 			if plan.Strategy == m.Name {

@@ -48,7 +48,7 @@ func (d *Document) write(p *printer) {
 	d.writeOrders(p)
 }
 
-// writeOrders prints, for each measured condition, in how many pairs of plans the costs predict the faster plan.
+// writeOrders prints, for each measured condition, the number of pairs of plans whose costs predict the faster plan.
 func (d *Document) writeOrders(p *printer) {
 	for _, o := range d.Orders {
 		fmt.Fprintf(p.w, "\n%s, %s: costs predict the faster plan in %d of %s whose times differ\n", o.Condition,
@@ -138,7 +138,8 @@ func (d *Document) caption() string {
 }
 
 // summaryGroups returns the summaries of each group of results: one for each strategy, in the order of the strategies.
-// Adjacent groups with the same condition differ in the number of threads. Their plans, and thus gaps, are the same.
+// Adjacent groups with the same condition differ in the number of threads. The plans of such groups, and thus their
+// gaps, are the same.
 func (d *Document) summaryGroups() (groups [][]Summary) {
 	for first := 0; first < len(d.Summaries); first += len(d.Strategies) {
 		groups = append(groups, d.Summaries[first:first+len(d.Strategies)])
@@ -146,7 +147,7 @@ func (d *Document) summaryGroups() (groups [][]Summary) {
 	return groups
 }
 
-// gapTable has a row for each strategy, for the first condition.
+// gapTable has a row for each strategy, with the gaps under the first condition.
 func (d *Document) gapTable() *term.Table {
 	number := term.NumberCol
 	t := term.NewTable(term.UntruncatedCol("strategy"), number("graphs"), number("geometric mean %"), number("median %"),
@@ -163,8 +164,8 @@ func (d *Document) gapTable() *term.Table {
 }
 
 // slowdownTable has a row for each strategy with its slowdowns under the first measured condition, for each number of
-// threads. A slowdown is the median time divided by the median time of the graph's fastest plan, less 1. The table
-// has no row if nothing was measured.
+// threads. A slowdown is the median time divided by the median time of the graph's fastest plan, minus 1. The table has
+// no row if nothing was measured.
 func (d *Document) slowdownTable() (title string, t *term.Table) {
 	number := term.NumberCol
 	t = term.NewTable(term.UntruncatedCol("strategy"), number("cost, mean %"))

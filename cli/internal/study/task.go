@@ -178,8 +178,8 @@ func (r *Result) setGaps() {
 	}
 }
 
-// best returns the plan of least cost. Among plans of equal cost, it returns the plan with the fewest copies and, if
-// these are equal, the fewest copied bytes.
+// best returns the plan of least cost. Among plans of equal cost, it returns the plan with the fewest copies. Among
+// plans with equally many copies, it returns the plan with the fewest copied bytes.
 func (r *Result) best() *Plan {
 	least := &r.Plans[0]
 	for i := range r.Plans {

@@ -108,8 +108,8 @@ type omittedNeighbours struct {
 	role string // operand or reader
 }
 
-// countOmitted counts one more omitted box among the given neighbours. It returns the index of the box that stands for
-// them, and adds this box if necessary. omittedBoxes has the indices of these boxes.
+// countOmitted counts one more omitted box among the given neighbours. It returns the index of the omittedBox that
+// stands for these neighbours, and adds the omittedBox if necessary. omittedBoxes has the indices of these boxes.
 func (p *picture) countOmitted(omittedBoxes map[omittedNeighbours]int, counted omittedNeighbours) int {
 	i, exists := omittedBoxes[counted]
 	if !exists {

@@ -89,7 +89,7 @@ func (b *pictureBox) tooltip() string {
 func (b *svgBox) markup() string {
 	var w strings.Builder
 	isTerminal := b.kind == inputBox || b.kind == outputBox
-	radius := 4 // of the corners
+	radius := 4 // radius of the corners
 	if isTerminal {
 		radius = 12
 	}

@@ -25,8 +25,8 @@ import (
 // group and returns to it.
 //
 // The picture has the boxes, and the values between them: a value leads from the box that computes it (from) to the
-// boxes that read it (to). The scope of a box is a list of the parts of its name before the last one: layer1, conv for
-// layer1/conv/add.
+// boxes that read it (to). The scope of a box is the list of all parts of its name except the last part. For example,
+// the scope of layer1/conv/add is layer1, conv.
 type item struct {
 	box   int // an index of picture.boxes; -1 for a group
 	label string
@@ -53,8 +53,8 @@ type groupBuilder struct {
 	position []int   // for each box, its index in order
 }
 
-// fold returns the root of the tree of groups. It groups boxes by scopes of names, then equal blocks in sequence. If a
-// group still has too many items, it divides them into sections of consecutive items.
+// fold returns the root of the tree of groups. It groups boxes by scopes of names, and then groups sequences of equal
+// blocks. If a group still has too many items, it divides them into sections of consecutive items.
 func (p *picture) fold() *item {
 	builder := &groupBuilder{picture: p, position: make([]int, len(p.boxes)), operands: make([][]int, len(p.boxes))}
 	for _, value := range p.values {
@@ -84,7 +84,7 @@ func (p *picture) fold() *item {
 	return root
 }
 
-// terminals returns the items of the inputs or outputs in a range of order, as one group if they are many.
+// terminals returns the items of the inputs or outputs in a range of order, as one group if there are many items.
 func (builder *groupBuilder) terminals(from, upTo int, name string) []*item {
 	leaves := builder.leaves(from, upTo)
 	if len(leaves) <= sectionItems/2 {

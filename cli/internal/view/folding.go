@@ -49,8 +49,8 @@ func (f *flags) checkDrawing(cmd *cobra.Command) error {
 // firstVisible is the maximum number of visible boxes of a folded picture without --depth and --open.
 const firstVisible = 24
 
-// groupTree returns the tree of groups of a picture. --depth and --open select the open groups. A small picture has no
-// groups unless one of these flags is given.
+// groupTree returns the tree of groups of a picture. --depth and --open select the open groups. A small picture has
+// groups only if one of these flags is given.
 func (f *flags) groupTree(drawing *picture) (*item, error) {
 	if len(drawing.boxes) <= maxVisible && f.depth < 0 && len(f.open) == 0 {
 		return drawing.flat(), nil

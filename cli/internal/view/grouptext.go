@@ -67,7 +67,7 @@ type groupSums struct {
 	marked              int            // number of boxes that differ from the other plan
 	opNames             []string       // in the order of first use
 	opCounts            map[string]int // the number of boxes of each op
-	share               float64        // of the cost
+	share               float64        // share of the total cost
 	measured, predicted float64        // the times of the boxes with a measured time, in nanoseconds
 }
 

@@ -87,7 +87,7 @@ type pageGroup struct {
 	Open       bool        `json:"open"`       // whether the group is open at first
 	Items      []int       `json:"items"`      // i for box i, -1-i for group i
 	Drawing    pageDrawing `json:"drawing"`
-	pageMarkup             // of the folded group
+	pageMarkup             // size and SVG of the folded group
 }
 
 // pageDrawing is the drawing of an open group: a [level]. In a horizontal picture, x and y are exchanged. A port is a
@@ -131,7 +131,7 @@ func (s *scene) page(ctx context.Context, explainers ...*explainer) ([]byte, err
 	}
 	for i := range s.values {
 		value := &s.values[i]
-		tip := s.lineTip(&line{values: []int{i}}) // of a line with this value only
+		tip := s.lineTip(&line{values: []int{i}}) // tooltip of a line with this value only
 		content.Values = append(content.Values, pageValue{value.from, value.to, value.layout, tip})
 	}
 	s.addGroup(&content, s.root)
@@ -216,7 +216,7 @@ type explainer struct {
 	named       map[string][]*graph.Value // the results of each node, and inputs and constants, by name
 }
 
-// newExplainer returns an explainer of a graph, and of its program unless compiled is nil.
+// newExplainer returns an explainer of a graph. compiled is the program of the graph, or nil.
 func newExplainer(g *graph.Graph, compiled *graphrun.Program) *explainer {
 	created := &explainer{graph: g, program: compiled, preRunFacts: program.NewPreRunFacts(g),
 		named: map[string][]*graph.Value{}}

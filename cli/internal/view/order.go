@@ -42,8 +42,8 @@ func (builder *groupBuilder) sort() {
 	}
 }
 
-// prefixes returns the rank of a box alone, and with each prefix of its scope. A step with the scope layer1/conv has
-// the prefixes 1, 1/layer1 and 1/layer1/conv.
+// prefixes returns the rank of a box, first alone, and then followed by each prefix of its scope. A step with the scope
+// layer1/conv has the prefixes 1, 1/layer1 and 1/layer1/conv.
 func (b *pictureBox) prefixes() []string {
 	prefix := strconv.Itoa(b.rank())
 	list := []string{prefix}
@@ -67,8 +67,8 @@ func (ready readyBoxes) add(b int, prefixes []string) {
 	}
 }
 
-// next removes and returns the first box that is not yet in the order, of the first preferred prefix that has one. The
-// graph has no cycles, so there always is one.
+// next visits the preferred prefixes one after another. It removes and returns the first box that is not yet in the
+// order. The graph has no cycles, so such a box always exists.
 func (ready readyBoxes) next(preferred []string, isOrdered []bool) int {
 	for _, prefix := range preferred {
 		for len(ready[prefix]) > 0 {

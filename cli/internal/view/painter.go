@@ -17,7 +17,7 @@ type painter struct {
 	*picture
 	report      *report.Plan            // the report of the plan; nil for a graph as written
 	maxTime     float64                 // the longest predicted or measured time of a step, in nanoseconds
-	steps       map[string]*report.Step // by name
+	steps       map[string]*report.Step // steps by name
 	copies      map[string]*report.Copy // by the name of the copied value and the strides of the copy
 	boxOf       map[*graph.Value]int    // index of the box that computes a value
 	legendIndex map[string]int          // index in the legend of a layout, by the layout's name

@@ -19,7 +19,7 @@ import (
 
 // The limits of a group of equal blocks.
 const (
-	minRepeated = 6   // the least number of its boxes
+	minRepeated = 6   // the minimum number of its boxes
 	maxPeriod   = 512 // the maximum number of items of one block
 )
 

@@ -61,7 +61,7 @@ func (builder *groupBuilder) divide(items []*item) []*item {
 
 // sectionEnd returns the index of the item at which a section ends: the item usual, or a nearby item with fewer
 // crossings. The search begins slack items before usual. It ends slack items after the best item so far. If fewer than
-// slack items would follow the section, the section has them, too.
+// slack items would follow the section, the section includes these items, too.
 func sectionEnd(usual, slack int, crossings []int) int {
 	count := len(crossings)
 	if count-usual < slack {
@@ -85,13 +85,13 @@ func (builder *groupBuilder) crossings(items []*item) []int {
 		i, _ := slices.BinarySearchFunc(items, position+1, func(it *item, p int) int { return cmp.Compare(it.from, p) })
 		return i
 	}
-	changes := make([]int, len(items)+1) // for each item: its crossings less the crossings of the item before it
+	changes := make([]int, len(items)+1) // for each item: its crossings minus the crossings of the previous item
 	for _, value := range builder.values {
 		lastReader := -1 // a position
 		for _, b := range value.to {
 			lastReader = max(lastReader, builder.position[b])
 		}
-		// The value crosses the items from the first after its box, up to the last that begins at or before lastReader.
+		// The value crosses the items from the first item after its box to the last item that begins at or before lastReader.
 		if from, upTo := firstAfter(builder.position[value.from]), firstAfter(lastReader); from < upTo {
 			changes[from]++
 			changes[upTo]--

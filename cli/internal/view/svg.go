@@ -100,11 +100,12 @@ func (p *picture) colorOf(layout int) (color, dash string) {
 			}
 		}
 	}
-	repetition := index / len(layoutColors) // of the colors; each one shifts the dash patterns by one
+	repetition := index / len(layoutColors) // each repetition of the colors shifts the dash patterns by one
 	return layoutColors[index%len(layoutColors)], layoutDashes[(index+repetition)%len(layoutDashes)]
 }
 
-// layOutHeader returns the title, the remarks and the legend as SVG. It sets w.top to the y below them.
+// layOutHeader returns the title, the remarks and the legend as SVG. It sets w.top to the y coordinate below the
+// legend.
 func (w *svgWriter) layOutHeader() string {
 	const left, right = 20.0, 20.0
 	var b strings.Builder
@@ -136,7 +137,7 @@ func (w *svgWriter) layOutHeader() string {
 // legendEntry is a mark of the legend and its meaning.
 type legendEntry struct {
 	text string
-	mark func(x, y float64) string // the mark as SVG; y is its middle
+	mark func(x, y float64) string // returns the mark as SVG; y is the middle of the mark
 }
 
 // legendEntries returns the entries of the legend: the layouts, and the kinds of boxes that the picture has.
@@ -271,16 +272,16 @@ func (w *svgWriter) writeFrame(label string, corner graphdraw.Point, size graphd
 		formatTenth(size.Width), formatTenth(size.Height), escapeXML(label))
 }
 
-// connectPorts connects the ports of item i of an open group, itself an open group, with the lines around item i.
-// origin is the upper left corner of the drawing of it, and innerOrigin that of the drawing of item i.
+// connectPorts connects the ports of an open group, item i of the group `it`, with the lines around item i. origin and
+// innerOrigin are the upper left corners of the drawings of `it` and of item i.
 func (w *svgWriter) connectPorts(it *item, i int, origin, innerOrigin graphdraw.Point) {
 	child := it.items[i]
 	outer, inner := w.levels[it], w.levels[child]
 	itemTop := origin.Y + outer.Corners[i].Y
 	itemBottom := itemTop + outer.sizes[i].Height
 	for k, port := range inner.ports {
-		// A port is a box at the border of the group's own drawing. The curve begins or ends at the middle of its upper
-		// edge.
+		// A port is a box at the border of the group's own drawing. The curve begins or ends at the middle of the port's
+		// upper edge.
 		corner, line, route := inner.Corners[len(child.items)+k], &outer.lines[port.line], outer.Routes[port.line]
 		atPort := graphdraw.Point{X: innerOrigin.X + corner.X + portWidth/2, Y: innerOrigin.Y + corner.Y}
 		var from, to graphdraw.Point

@@ -39,7 +39,7 @@ type flags struct {
 
 	// The graph and its plan. Without strategies, the graph is drawn as written.
 	strategy        string
-	strategies      []string // of two plans
+	strategies      []string // strategies of two plans
 	slack           command.Slack
 	exact, noFusion bool
 	device, costs   string

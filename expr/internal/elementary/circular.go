@@ -132,7 +132,7 @@ func reduceLargeAngle(x float64) (q int, r, low float64) {
 	q = int(top >> 62)
 	fracHigh, fracLow := top<<2|mid>>62, mid<<2|bottom>>62 // the fraction
 	sign := 1.0
-	if fracHigh >= 1<<63 { // nearer to the next quarter turn: replace the fraction by 1 minus it
+	if fracHigh >= 1<<63 { // nearer to the next quarter turn: replace it by 1 minus the fraction
 		var borrow uint64
 		fracLow, borrow = bits.Sub64(0, fracLow, 0)
 		fracHigh, _ = bits.Sub64(0, fracHigh, borrow)

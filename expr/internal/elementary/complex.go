@@ -87,8 +87,8 @@ func sinhCosh(x float64) (sinh, cosh float64) {
 
 // hyperbolicProducts returns cosh(y)*sin and sinh(y)*cos for finite numbers. If |y| is powerLimit or more, both
 // hyperbolic functions are half an exponential. The exponential may overflow although the product does not, and
-// infinity times 0 would be NaN. The function therefore multiplies by the root of the exponential twice. Beyond 1400,
-// all nonzero products overflow.
+// infinity times 0 would be NaN. The function therefore multiplies by the root of the exponential twice. If |y| exceeds
+// 1400, all nonzero products overflow.
 func hyperbolicProducts(sin, cos, y float64) (coshSin, sinhCos float64) {
 	magnitude := math.Abs(y)
 	if magnitude < powerLimit {

@@ -65,8 +65,8 @@ func complexAcosh(z complex128) complex128 {
 }
 
 // complexAtanh returns the inverse hyperbolic tangent of z. The real part is log(|1+z|/|1-z|)/2, and the imaginary part
-// is the angle of (1+z) conj(1-z), divided by 2. For large z, the real part is that of 1/z, and the imaginary part pi/2
-// with the sign of b.
+// is the angle of (1+z) conj(1-z), divided by 2. For large z, the real part is the real part of 1/z, and the imaginary
+// part is pi/2 with the sign of b.
 func complexAtanh(z complex128) complex128 {
 	if !isFinite(z) {
 		return cmplx.Atanh(z)

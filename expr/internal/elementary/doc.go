@@ -1,10 +1,10 @@
 // Package elementary computes elementary functions of float64 and complex128 in Go, within 2 ulp. It also has the
 // polynomials and tables that it shares with package expand. The results have the same bits on all processors. The
 // results of packages math and math/cmplx differ between processors: these packages have assembly for some processors,
-// and Go fuses products with sums on others. Some are also less accurate or slower:
+// and Go fuses products with sums on others. Some functions of these packages are also less accurate or slower:
 //
-//   - sin, cos, tan: near multiples of pi/2 package math loses most digits. Small angles are reduced by pi/2 in two
-//     parts, others by 192 bits of 2/pi (Payne and Hanek).
+//   - sin, cos, tan: package math loses most digits near multiples of pi/2. Here, small angles are reduced by pi/2 in
+//     two parts, and other angles by 192 bits of 2/pi (Payne and Hanek).
 //   - exp: 2^(k/128) from a table times a polynomial.
 //   - log, log2, log10, pow: package math loses digits near 1 by cancellation, and is wrong for subnormal numbers on
 //     some processors. pow uses the logarithm to base 2 as a sum of two float64, exact to 2^-63.

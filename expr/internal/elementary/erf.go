@@ -96,7 +96,7 @@ func erfcTail(a float64) float64 {
 	quotient := numerator / divisor
 	quotientError := low + math.FMA(p, v, -numerator) + math.FMA(-quotient, divisor, numerator) -
 		float64(quotient*(1-(divisor-float64(2*a))))
-	// 2^k is two factors, because it may underflow.
+	// Two factors replace the power 2^k, because it may underflow.
 	return (quotient + quotientError/divisor) * powerOf2(k>>1) * powerOf2(k-k>>1)
 }
 

@@ -2,7 +2,7 @@ package elementary
 
 import "math"
 
-// The logarithm of the Gamma function and its derivative. Three rules move the operand to a range with a formula:
+// The logarithm of the Gamma function and its derivative. These formulas are used:
 //
 //	Gamma(x+1) = x*Gamma(x)                      the recurrence, for x below 10
 //	Gamma(x)*Gamma(-x) = -pi/(x*sin(pi*x))       the reflection formula, for negative x

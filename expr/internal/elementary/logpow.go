@@ -102,7 +102,7 @@ func mantissaOf(x float64) (n, m float64) {
 		x, shift = x*0x1p54, 54
 	}
 	origin := math.Float64bits(TwoThirds)
-	// The exponent bits of the difference are n. Its mantissa bits, added to the bits of 2/3, give m.
+	// The exponent bits of the difference are n. The mantissa bits of the difference, added to the bits of 2/3, give m.
 	biasedBits := math.Float64bits(x) - origin
 	return float64(int64(biasedBits)>>52) - shift, math.Float64frombits(biasedBits&(1<<52-1) + origin)
 }

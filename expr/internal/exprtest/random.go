@@ -106,7 +106,7 @@ func RandomInst(builder *expr.Builder, rng *rand.Rand, operand func() expr.Value
 			function := testFuncs[rng.IntN(len(testFuncs))]
 			return builder.Call(function, dtype, []expr.Value{first, arg(), arg()}[:function.ArgCount]...)
 		}
-		// IsValidOp is for results of the dtype of the operands, but a comparison returns a bool.
+		// IsValidOp assumes that the result has the dtype of the operands. The result of a comparison is a bool instead.
 		isComparison := op == expr.Eq || op == expr.Ne || op == expr.Lt || op == expr.Le
 		if !isComparison && !IsValidOp(op, dtype) {
 			continue
