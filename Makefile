@@ -11,12 +11,16 @@ CONCURRENT = . ./internal/workerpool ./exec ./iter ./internal/endtoend
 
 # Tests that run on one goroutine (they plan, infer, evaluate the definition, or run with one worker or in one chunk),
 # and tests whose concurrent steps are those of other tests.
-SEQUENTIAL = ^(TestATen|TestBestPlans|TestCacheBits|TestCertificates.*|TestCheapestWithin|TestClasses.*|$(\
-	)TestCopyElementsEnds|TestDamagedCache|TestDetector|TestDeviceMemory|TestFewestCopies|TestForkedGraphs|$(\
-	)TestInferenceAllocates|TestLiveBytes|TestOpsAsText|TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPackingEnds|$(\
-	)TestPins(AtSizes|Hold)|TestRunsEndWithinRows|TestStepsArePricedByOperand|TestSumBound|TestSymbolic.*|TestTiles|$(\
-	)TestUnbacked.*|TestUpsamplings|TestValuesOfLoopsAreRecycled|TestNormsAreRows|$(\
-	)TestCopyInto(IsElementwise|OverlapAsPyTorch|Transposes))$$
+SEQUENTIAL = ^(TestATen|TestBandsFail|TestBandsNeedMemory|TestBestPlans|TestCacheBits|TestCertificates.*|$(\
+	)TestCheapestWithin|TestClasses.*|TestCopyElementsEnds|$(\
+	)TestCopyInto(IsElementwise|OverlapAsPyTorch|Transposes)|TestDamagedCache|TestDetector|TestDeviceMemory|$(\
+	)TestFewestCopies|TestFoldingLeavesToTheRunWhatDoesNotFit|TestForkedGraphs|TestInferenceAllocates|$(\
+	)TestLiveBytes|TestManyThatTakeTurns|TestMemoryIsTakenOverInOrder|TestNormsAreRows|TestOpsAsText|$(\
+	)TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPackingEnds|TestPartsAreLaidOutAsTheWhole|$(\
+	)TestPins(AtSizes|Hold)|TestQuantizedConvolutionsAreOfBytes|TestQuantizesAnyNumber|TestReport|$(\
+	)TestRunIntoAllocatesNothing|TestRunsEndWithinRows|TestStepsArePricedByOperand|TestStrategies|TestSumBound|$(\
+	)TestSymbolic.*|TestTiles|TestTurned|TestUnbacked.*|TestUncachedPlans|TestUpsamplings|$(\
+	)TestValuesBetweenSegmentsAreRecycled|TestValuesOfLoopsAreRecycled|TestWithoutExecutableMemory)$$
 
 # The packages that have several paths, with different instruction sets or without machine code, and those that compare
 # results with references.
@@ -69,13 +73,15 @@ check:
 	$(MAKE) -j2 --output-sync=target $(CHECKS)
 	$(MAKE) regenerate
 
-# All cases of random tests (make check draws few), the tests of module beam, builds for other platforms, and the parts
-# of paths, arm64 and builds that take long: before a release, and after a change of a code generator.
+# All cases of random tests (make check draws few), those of steps and workers with the race detector too, the tests of
+# module beam, builds for other platforms, and the parts of paths, arm64 and builds that take long: before a release, and
+# after a change of a code generator.
 thorough:
 	GRAPHRUN_TESTS=all $(MAKE) test
+	GRAPHRUN_TESTS=all $(MAKE) race CONCURRENT="./exec ./internal/workerpool"
 	$(MAKE) beam-prism
 	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64" \
-		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" RACED= ARM64_PORTABLE=kernels \
+		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" RACED= ARM64_PORTABLE=kernels ARM64_TESTS= ARM64_LOOPS=1000 \
 		ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" \
 		CHECKED="$(CHECKED) linux/arm darwin/amd64 windows/arm64 freebsd/amd64 freebsd/arm64"
 
@@ -155,10 +161,17 @@ ARM64_PORTABLE =
 ARM64_SLOW_BASE = TestFormulasAgreeWithPyTorch|TestSuggestedFormatsOfAllSmallSizes|TestConversions|TestSimplifyKeepsBits
 ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestCopyElementsEnds
 ARM64_SLOW_BASE := $(ARM64_SLOW_BASE)|TestTiles|TestSumBound|TestNothingIsAllocatedByKernels|TestReleased.*|TestDropped.*
-ARM64_SLOW_CODE = TestSelectOps|TestForms|TestEmittedForms|TestDigests.*|TestRulesNEON|TestOperations
+ARM64_SLOW_CODE = TestSelectOps|TestForms|TestEmittedForms|TestDigests.*|TestRulesNEON|TestOperations|TestWork
+ARM64_SLOW_CODE := $(ARM64_SLOW_CODE)|TestLevelsForms|TestBytesForms
 ARM64_SLOW_KERNELS = TestAnyOrder|TestCompiled.*|TestCallsAreShort|TestGuarded|TestPointwise.*|Test.*Oracle|TestSelection.*
 ARM64_SLOW_KERNELS := $(ARM64_SLOW_KERNELS)|TestSpecialNumbers|TestRates|TestUnknownSizes|TestWalk
 ARM64_SLOW_KERNELS := $(ARM64_SLOW_KERNELS)|TestCatalogue|TestRows|TestGuards
+ARM64_SLOW_KERNELS := $(ARM64_SLOW_KERNELS)|TestWorksAreIndependent|TestParallel|TestIndexBounds|TestViewsAgainstPyTorch
+# GRAPHRUN_TESTS of these tests: random tests draw fewer cases under the emulator, and each op is run with a third of its
+# dtypes (thorough: all dtypes, and more cases).
+ARM64_TESTS = emulated
+# The number of random loops of package vector on the newest processor.
+ARM64_LOOPS = 500
 ARM64_SLOW = ^($(ARM64_SLOW_BASE)|$(ARM64_SLOW_CODE)|$(ARM64_SLOW_KERNELS))$$
 QEMU ?= $$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
 arm64: fused
@@ -166,7 +179,7 @@ arm64: fused
 	if [ -z "$$qemu" ]; then echo "arm64: tests on an emulated arm64 are left out: qemu-user is not installed"; exit 0; fi; \
 	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	try() { echo "arm64: $$1 on $$2"; (cd "$$1"; shift; cpu=$$1; shift; \
-		GOGC=400 "$$qemu" -cpu "$$cpu" "$$program" -test.skip '$(ARM64_SLOW)' "$$@"); }; \
+		GOGC=400 GRAPHRUN_TESTS=$(ARM64_TESTS) "$$qemu" -cpu "$$cpu" "$$program" -test.skip '$(ARM64_SLOW)' "$$@"); }; \
 	for package in $(ARM64); do \
 		program="$$dir/test"; \
 		CGO_ENABLED=0 GOGC=800 GOOS=linux GOARCH=arm64 $(GO) test -c -trimpath -vet=off -ldflags=-s -o "$$program" "./$$package"; \
@@ -174,7 +187,7 @@ arm64: fused
 			try $$package max -test.run '^TestConvBytes$$'; \
 			try $$package neoverse-n1 -test.run '^TestConvBytes'; continue ;; \
 		internal/endtoend) try $$package max -test.run '$(ARM64_GRAPHS)'; continue ;; esac; \
-		export GRAPHRUN_LOOPS=1000; try $$package max; \
+		export GRAPHRUN_LOOPS=$(ARM64_LOOPS); try $$package max; \
 		case " $(ARM64_GENERATORS) " in *" $$package "*) export GRAPHRUN_LOOPS=200; \
 			for cpu in neoverse-n1 cortex-a72; do try $$package $$cpu -test.run '^TestRandom'; done ;; esac; \
 		case " $(ARM64_PORTABLE) " in *" $$package "*) \

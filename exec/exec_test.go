@@ -17,6 +17,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -90,7 +91,7 @@ func bits(t testing.TB, x *tensor.Tensor) []float32 {
 
 // The same bits come out for any number of workers, and for sessions used again.
 func TestSameBitsForAnyWorkers(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range testsize.Of[uint64](12, 40) {
 		g, in := randomGraph(rand.New(rand.NewPCG(seed, 0)), 30)
 		want, err := compile(t, g, 1).Run(context.Background(), in)
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -88,7 +89,7 @@ func TestBands(t *testing.T) {
 	g := flowGraph(op, op, op, op, op)
 	rec := &recorder{}
 	p, whole := compileAs(t, g, exec.Options{Threads: 1, Tracer: rec}), compileAs(t, g, exec.Options{Threads: 2})
-	for seed := range uint64(3) {
+	for seed := range testsize.Of[uint64](1, 3) {
 		in := flowInput(seed)
 		got, err := p.Run(t.Context(), in)
 		require.NoError(t, err)

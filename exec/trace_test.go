@@ -14,6 +14,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -180,7 +181,7 @@ func (r *traced) complete(t *testing.T) {
 }
 
 func TestTracerSeesEveryChunkOnce(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range testsize.Of[uint64](3, 8) {
 		g, in := randomGraph(rand.New(rand.NewPCG(seed, 11)), 40)
 		require.NoError(t, g.Err())
 		for _, threads := range []int{1, 2, 7} {

@@ -66,7 +66,7 @@ func TestConvolvedSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(91, 2))
 	for i := range 60 {
 		g, in := dynamicConvolution(r)
-		if leavesOut(i, 12) {
+		if leavesOut(i, 20) {
 			continue
 		}
 		require.NoError(t, g.Err())

@@ -74,7 +74,7 @@ func joined(x *graph.Value, dim, n int, turned bool) *graph.Value {
 func TestGroupedHeads(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for i := range 56 {
-		if leavesOut(i, 6) {
+		if leavesOut(i, 11) {
 			continue
 		}
 		way := groupings[i%len(groupings)]

@@ -137,7 +137,7 @@ func TestIndicesOfExpressions(t *testing.T) {
 	long := [][]int{{70001}, {9000}, {2, 40000}, {3, 5000}, {5000, 3}, {70000, 2}, {3, 70, 33}, {300, 2, 40}, {90, 300}}
 	fused, cut := 0, 0
 	for seed := range uint64(450) {
-		if leavesOut(int(seed), 7) || int(seed)%testsize.Of(4, 1) > 0 {
+		if leavesOut(int(seed), 13) || int(seed)%testsize.Of(3, 1) > 0 {
 			continue
 		}
 		rng := rand.New(rand.NewPCG(seed, 9))

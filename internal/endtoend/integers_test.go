@@ -166,7 +166,7 @@ func TestQuantizedNumbersStayIntegers(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 21))
 	elements, differ, products, moves, moved, pairs := 0, 0, 0, 0, 0, 0
 	for i := range 36 {
-		if leavesOut(i, 5) {
+		if leavesOut(i, 11) {
 			continue
 		}
 		q := &quantizedGraph{r: r, g: graph.New("g", kernels.Lookup)}
@@ -254,7 +254,7 @@ func TestHalfwayLevelsAreEven(t *testing.T) {
 func TestGreatestOfQuantizedNumbers(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 22))
 	for i := range 24 {
-		if leavesOut(i, 5) {
+		if leavesOut(i, 11) {
 			continue
 		}
 		q := &quantizedGraph{r: r, g: graph.New("g", kernels.Lookup)}

@@ -214,16 +214,16 @@ func TestUnbindNothing(t *testing.T) {
 
 // A buffer has hundreds of readers, and its memory is then reused.
 func TestManyUsers(t *testing.T) {
-	seeds := uint64(4)
+	seeds, layers := uint64(4), 4
 	if raceEnabled {
-		seeds = 1 // the race detector is slow with many threads that wait
+		seeds, layers = 1, 2 // the race detector is slow with many threads that wait
 	}
 	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		g := graph.New("g", kernels.Lookup)
 		x := g.Input("x", f32, 64, 64)
 		h := op.Neg(x)
-		for range 4 {
+		for range layers {
 			var layer []*graph.Value
 			for k := range 70 {
 				a := op.Add(h, float64(k))

@@ -101,7 +101,7 @@ func TestTailsOfSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(91, 1))
 	for i := range 80 {
 		g, in := dynamicLayer(r)
-		if leavesOut(i, 6) {
+		if leavesOut(i, 12) {
 			continue
 		}
 		require.NoError(t, g.Err())

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // eventually waits until f is true, and fails the test after a while.
@@ -107,7 +109,7 @@ func TestCallWakesTheOwner(t *testing.T) {
 
 // A Help that ends its goroutine does not reduce the number of workers of later jobs.
 func TestWorkThatEndsItsGoroutine(t *testing.T) {
-	for range 5000 {
+	for range testsize.Of(1000, 5000) {
 		var came atomic.Bool
 		j := &Job{Help: func() {
 			came.Store(true)

@@ -168,7 +168,7 @@ func (c *byteCall) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%+v\n%d tiles, %d rows, %d channels", *c.spec, c.tiles, c.rows, c.channels)
 }
 
-// TestBytes compares rows of random specs of bytes with a computation in Go, and checks their listings.
+// TestBytes compares rows of random specs of bytes with a computation in Go.
 func TestBytes(t *testing.T) {
 	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
 		for _, words := range []bool{false, true} {
@@ -181,6 +181,10 @@ func TestBytes(t *testing.T) {
 			jittest.CheckCallsFor(t, cpu, depthwise.ZeroPoint+1, 1, 500, draw)
 		}
 	}
+}
+
+// TestBytesForms compares the instructions of rows of bytes with Go's assembler.
+func TestBytesForms(t *testing.T) {
 	jittest.CheckListings(t, 100, 40, func(seed uint64, cpu machine.Features) (string, error) {
 		words := seed%2 == 1 && !cpu.Has(machine.Vector512)
 		c, err := depthwise.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4)), cpu, words).spec, cpu)

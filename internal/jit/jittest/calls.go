@@ -66,12 +66,12 @@ func CheckCalls(t *testing.T, operandCount, elemBytes int, seeds uint64,
 	}
 }
 
-// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws all calls if all
-// tests were requested (package testsize), otherwise a 16th of them.
+// CheckCallsFor is [CheckCalls] for one instruction set, which the processor must support. It draws an eighth of the
+// calls, or a sixteenth under an emulator, unless all tests were requested (package testsize).
 func CheckCallsFor(t *testing.T, cpu machine.Features, operandCount, elemBytes int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
-	seeds = testsize.Of(seeds/16, seeds)
+	seeds = testsize.Of(seeds/testsize.Emulated[uint64](16, 8), seeds)
 	mem, want := make([][]byte, operandCount), make([][]byte, operandCount)
 	for k := range mem {
 		mem[k], want[k] = Guarded(t, operandBytes), make([]byte, operandBytes)

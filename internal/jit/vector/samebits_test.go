@@ -11,17 +11,21 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // TestElementaryBits checks that elementary functions give the same bits with AVX-512 and AVX2: alone, as part of a
-// sum, and in gelu.
+// sum, and in gelu. Under an emulator the functions alternate between the dtypes.
 func TestElementaryBits(t *testing.T) {
 	if len(levels(t)) < 2 {
 		t.Skip("one instruction set")
 	}
-	for _, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
+	for i, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
 		for o := expr.Exp; o.Elementary(); o++ {
+			if testsize.Emulated((int(o)+i)%2 == 0, false) {
+				continue
+			}
 			b := expr.NewBuilder(d, d)
 			f := b.Emit(o, []expr.Value{b.Load(0), b.Load(1)}[:o.ArgCount()]...)
 			code, err := b.Build(b.Real(f), b.Real(b.Emit(expr.Add, f, b.Const(d, 1))))

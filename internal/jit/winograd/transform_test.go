@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // TestOperands compares the code with an interpretation of the block, bit by bit, with tiles next to inaccessible
@@ -21,7 +22,7 @@ func TestOperands(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
 		for _, f := range forms() {
-			for range 60 {
+			for range testsize.Emulated(25, 60) {
 				n := f.N()
 				p := Part{r.IntN(3), r.IntN(3), 0, 0}
 				p.RowEnd, p.ColEnd = p.Row+1+r.IntN(n-p.Row), p.Col+1+r.IntN(n-p.Col)
@@ -171,7 +172,7 @@ func TestResults(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
 		for _, f := range forms() {
-			for i := range 120 {
+			for i := range testsize.Emulated(max(40, len(epilogues)), 120) {
 				x := resultCheck{r: r, cpu: cpu, form: f, rows: 1 + r.IntN(f.M), cols: 1 + r.IntN(f.M), bias: i%2 == 0,
 					channels: 1 + r.IntN(40), tiles: 1 + r.IntN(4), epilogue: epilogues[i%len(epilogues)]}
 				x.run(t)

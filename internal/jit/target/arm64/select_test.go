@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/arm64"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -229,13 +230,14 @@ func TestSelectOps(t *testing.T) {
 
 func TestSelectConvert(t *testing.T) {
 	needArm64(t)
+	rounds := testsize.Emulated(2, 6)
 	for _, to := range stored {
 		for _, from := range stored {
-			each(t, 6, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
+			each(t, rounds, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
 				p.storeOne(p.Emit(lane.Convert, to, x[0]))
 			})
 			if lane.Ops[lane.Rint].OperandDTypes.Has(from) {
-				each(t, 6, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
+				each(t, rounds, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
 					p.name = "rounded " + p.name
 					p.storeOne(p.Emit(lane.Convert, to, p.Emit(lane.Rint, from, x[0])))
 				})
@@ -288,7 +290,7 @@ func TestSelectLookup(t *testing.T) {
 // TestSelectRandom tests random loops of operations on values of all dtypes.
 func TestSelectRandom(t *testing.T) {
 	needArm64(t)
-	for seed := range uint64(80) {
+	for seed := range testsize.Emulated[uint64](40, 80) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		one := func(list []tensor.DType) tensor.DType { return list[rng.IntN(len(list))] }
 		out, in := []tensor.DType{one(stored), one(stored)}, []tensor.DType{one(stored), one(stored), one(stored)}
