@@ -81,8 +81,8 @@ type Cursor struct {
 // ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'
 // first elements, outputs first, as from [Iterator.Bind]. An address may be nil if the iteration has no elements.
 //
-// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses other memory. It returns an error
-// of the loop, and an error if the iterator or the loop is nil, the number of addresses is wrong, or an address is nil.
+// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses other memory. It returns the loop's
+// error. It also fails if the iterator, the loop or an address is nil, or if the number of addresses is wrong.
 func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	if it == nil {
 		return errNilIterator
@@ -250,7 +250,7 @@ func (it *Iterator) Chunk(i, grain int) Range {
 	return Range{begin, begin + min(grain, it.numel-begin)}
 }
 
-// chunkBegin returns the index of the first element of task i. It panics if i is out of range, also if i*grain
+// chunkBegin returns the index of the first element of task i. It panics if i is out of range, even if i*grain
 // overflows.
 func (it *Iterator) chunkBegin(i, grain int) int {
 	high, begin := bits.Mul64(uint64(i), uint64(grain))
@@ -267,7 +267,7 @@ const minPanels = 8
 
 // elementsPerTask returns the number of elements of a task: grain or, if an operand is transposed, grain rounded up to
 // a multiple of a panel. A panel has the rows that share up to maxPanelPieces consecutive cache lines of the operand.
-// The panel is the largest that fits at least minPanels times into the iteration. If there is none, the number is
+// The panel is the largest that fits at least minPanels times into the iteration. If no panel fits, the number is
 // grain.
 func (it *Iterator) elementsPerTask(grain int) int {
 	if grain <= 0 {

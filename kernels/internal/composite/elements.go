@@ -114,7 +114,7 @@ func polar(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	return s.WithLayout(result, s.TypeOf(pointwise.Mul, nil, in...))
 }
 
-// frexp reads the exponents of float64 numbers: 12 has the mantissa 0.75 and the exponent 4. Numbers of all other
+// frexp reads the exponents of float64 numbers: 12 has the mantissa 0.75 and the exponent 4. Subnormal numbers of other
 // dtypes are normal in float64.
 func frexp(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 	const (

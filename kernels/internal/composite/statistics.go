@@ -207,8 +207,8 @@ func (s applier) weights(observations sym.Int, fweights, aweights *graph.Arg) *g
 	return s.mul(fweights, aweights)
 }
 
-// checkWeights rejects weights of more than one dimension, of another number of elements than observations, or of a
-// dtype that is not allowed. Omitted weights pass.
+// checkWeights rejects weights that have more than one dimension, a dtype that is not allowed, or a number of elements
+// that is not the number of observations. Omitted weights pass.
 func (s applier) checkWeights(weights *graph.Arg, name string, observations sym.Int,
 	isAllowed func(dtype tensor.DType) bool, allowed string) {
 	if weights.Kind == graph.Null {

@@ -91,6 +91,6 @@ func (op convolution) bytesShape(c *graph.Call) *convShape {
 	inputAndWeight := *c
 	inputAndWeight.In, inputAndWeight.Epilogue = c.In[:2], nil
 	conv := op.shape(&inputAndWeight)
-	conv.call = c // not inputAndWeight
+	conv.call = c // the whole call, with all operands
 	return conv
 }

@@ -57,7 +57,7 @@ func deformFlops(c *graph.Call) float64 {
 
 // result returns the type of the result. It makes the checks of torchvision's deform_conv2d_forward_kernel, in the same
 // order. The operands input and weight have the indices 0 and 1; deformOffset, deformMask and deformBias are the
-// indices of the others.
+// indices of the other operands.
 func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
 	if err := checkDeformRanks(call); err != nil {

@@ -295,8 +295,8 @@ func (conv *deform) product(images imageRange, addsBias bool) (*multiply.Multipl
 	if err != nil {
 		return nil, err
 	}
-	// An entry is the product for one group of one image. A, B, C and Bias are the offsets of the matrices of all
-	// entries, which follow from the stride of images and the stride of groups (entryOffsets).
+	// An entry is the product for one group of one image. A, B, C and Bias list the offset of each entry's matrix.
+	// entryOffsets computes the offsets from the stride of images and the stride of groups.
 	columnElements := conv.inChannels * conv.taps() * conv.pointCount // of an image
 	outElements := conv.outChannels * conv.pointCount                 // of an image
 	const sharedByImages = 0                                          // stride of images in weight and bias

@@ -50,7 +50,7 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, isUniform bool) (*tapSum, 
 }
 
 // maxTaps is the maximum number of taps of one loop. Each tap has two operands, its input and its weight. The result
-// and the initial value are two more.
+// and the initial value are two more operands.
 const maxTaps = (expr.MaxOperands - 2) / 2
 
 // hasTapCode reports whether sums of a dtype are compiled to machine code.

@@ -28,7 +28,7 @@ const (
 )
 
 // work returns the work of a call: the traffic of operands and results, the loads of weights, the transforms, the
-// products, and the traffic of what does not stay in cache.
+// products, and the traffic of data that do not stay in cache.
 func (w *winogradConv) work(call *graph.Call) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)

@@ -159,8 +159,8 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	for i, plan := range plans {
 		tileElements := plan.MaxTileElems()
 		for tile := 0; tile < plan.Tiles(); {
-			// Advance to the last tile boundary that is not after the end of the chunk, but by one tile at least. In
-			// the example, the first boundary is 20, because the chunk ends at 25.
+			// Advance by at least one tile, to the last tile boundary that is not after the end of the chunk. In the
+			// example, the first boundary is 20, because the chunk ends at 25.
 			wholeTiles := (end - before - tile*tileElements) / tileElements // from tile to the end of the chunk
 			tile += min(plan.Tiles()-tile, max(1, wholeTiles))
 			boundary := before + tile*tileElements

@@ -118,7 +118,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			if i > 0 {
 				return work, true
 			}
-			var counted graph.Work // by Work
+			var counted graph.Work // the work that Work has counted
 			out := walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&counted, out.WithDType(operandMeta.DType), out)
 			addRowMajorCopyCost(&work, operandMeta, out)
@@ -130,7 +130,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
 // addRowMajorCopyCost adds the cost of [RowMajorKernel], which copies the elements of src to dst in row-major order.
-// The shapes may differ. If neither has a view in the shape of the other, the kernel copies to scratch memory first.
+// The shapes may differ. If neither can be viewed in the shape of the other, the kernel copies to scratch memory first.
 func addRowMajorCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	if view, err := src.View(dst.Shape); err == nil {
 		AddCopyCost(work, view, dst)
