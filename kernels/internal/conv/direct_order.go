@@ -74,7 +74,7 @@ func (t *directConv) chooseBands() {
 	}
 	images := conv.batch / t.order.Images // number of images that a band may span
 	readBytes := images * conv.inChannels * conv.pixelsIn() * t.inElemBytes
-	writtenBytes := images * conv.outChannels * conv.pixelsOut() * t.inElemBytes // assumes that results have the element size of the input
+	writtenBytes := images * conv.outChannels * conv.pixelsOut() * t.inElemBytes // with the input's element size
 	bands := kit.DivUp(readBytes, bandInputBytes)
 	if weightBytes <= readBytes+writtenBytes {
 		bands = max(2, bands) // for two workers

@@ -35,10 +35,10 @@ var Rates = []struct{ Name, Unit string }{
 	{RateElementwise, "an element of a tile that has too few rows or columns to be transposed in registers"},
 	{RateLineRewrite, "a write to a cache line that was evicted after the previous tile wrote to it"},
 	{RateConvert, "an element that is converted"},
-	{RateTranspose1, "a transposed element of 1 byte: the time beyond that of an element of 4 bytes"},
-	{RateTranspose2, "a transposed element of 2 bytes, likewise"},
-	{RateTranspose8, "a transposed element of 8 bytes, likewise"},
-	{RateTranspose16, "a transposed element of 16 bytes, likewise"},
+	{RateTranspose1, "extra time of a transposed element of 1 byte, compared with 4 bytes"},
+	{RateTranspose2, "extra time of a transposed element of 2 bytes, compared with 4 bytes"},
+	{RateTranspose8, "extra time of a transposed element of 8 bytes, compared with 4 bytes"},
+	{RateTranspose16, "extra time of a transposed element of 16 bytes, compared with 4 bytes"},
 }
 
 // rateOfTranspose has the rates of transposed elements, by element size in bytes. Elements of 4 bytes have none,

@@ -293,8 +293,8 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 	if minSize == 0 || a.at(0, 0) == 0 {
 		return 0
 	}
-	// The condition number of R[:k,:k] does not decrease with k, so a binary search finds the rank. Invariant: k = rank is
-	// small enough, and k = tooLarge is not.
+	// The condition number of R[:k,:k] does not decrease with k, so a binary search finds the rank. Invariant: R[:k,:k]
+	// is well-conditioned for k = rank, and not for k = tooLarge.
 	rank = 1
 	for tooLarge := minSize + 1; tooLarge-rank > 1; {
 		if k := (rank + tooLarge) / 2; s.isWellConditioned(a, k, rcond) {
