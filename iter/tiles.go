@@ -192,7 +192,7 @@ func pieceLength(length, limit int) int {
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
 // reuses the operand's block. The dimensions along which most blocks are reused therefore come first. Next come the
 // remaining tile dimensions, because consecutive tiles along them touch the same pages of transposed operands. The
-// dimension of rows is the last of these.
+// dimension of rows is the last of the tile dimensions.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	priority := make([]int, len(t.loopOrder)) // by dimension; the lowest number comes first
 	for dim := range priority {

@@ -33,8 +33,8 @@ func (it *Iterator) All() Range { return Range{0, it.numel} }
 // [Iterator.ForEach] runs a loop over a whole iteration, [Iterator.ForRange] over a range, and [Iterator.Parallel] over
 // a whole iteration on several goroutines.
 //
-// A Loop is unsafe, because it accesses memory through unchecked addresses. A loop for another dtype than
-// [Iterator.DType], or a loop that exceeds rowLen or rowCount, accesses other memory. [Iterator.Bind] returns the right
+// A Loop is unsafe, because it accesses memory through unchecked addresses. A loop accesses memory outside its operands
+// if its dtypes differ from [Iterator.DType], or if it exceeds rowLen or rowCount. [Iterator.Bind] returns the right
 // addresses. The functions that run a Loop return an error if the number of addresses or the range is wrong, or if an
 // address is nil. They cannot check that an address belongs to the memory of its operand. A [Kernel] is safe, but
 // cannot use strides.
@@ -81,8 +81,9 @@ type Cursor struct {
 // ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'
 // first elements, outputs first, as from [Iterator.Bind]. An address may be nil if the iteration has no elements.
 //
-// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses other memory. It returns the loop's
-// error. It also fails if the iterator, the loop or an address is nil, or if the number of addresses is wrong.
+// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses memory outside the operands. It
+// returns the loop's error. It also fails if the iterator, the loop or an address is nil, or if the number of addresses
+// is wrong.
 func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	if it == nil {
 		return errNilIterator

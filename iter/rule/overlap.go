@@ -12,7 +12,7 @@ import (
 // Overlap is the relation between the memory of two values, or between the elements of one value.
 type Overlap uint8
 
-// OverlapFull means that both values have the same elements at the same addresses, and OverlapPartial that they share
+// OverlapFull means that both values have the same elements at the same addresses. OverlapPartial means that they share
 // memory in another way. OverlapTooHard means that the search for a common address was abandoned.
 const (
 	OverlapNo Overlap = iota
@@ -226,7 +226,7 @@ type solver struct {
 }
 
 // search assigns values to the terms from k on, whose sum must be remainingSum. isTrivial is true if all values so far
-// are those of the trivial solution. It returns true if it finds a solution.
+// are the values of the trivial solution. It returns true if it finds a solution.
 func (s *solver) search(k, remainingSum int, isTrivial bool) bool {
 	if s.budget--; s.budget < 0 {
 		return false

@@ -90,7 +90,7 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if bias.IsGiven() {
 		bias = builder.ToRowMajor(bias, bias.Meta.DType)
 	}
-	// A bias of another dtype is added by the op add, because the sum may have another dtype than the products.
+	// If the dtypes of the bias and the products differ, the op add adds the bias, because add promotes their dtypes.
 	productAddsBias := bias.IsGiven() && bias.Meta.DType == dtype
 	opAddsBias := bias.IsGiven() && !productAddsBias
 	var products kit.Buffer

@@ -23,7 +23,7 @@ import (
 // computes some results twice.
 //
 // For example, a result of 8x12 pixels with windows of 3x3 and padding 1 has 2x3 tiles of 4x4 results, and two strips.
-// Six kinds of tiles have separate code: the corners and the middle of the upper strip, and those of the lower strip.
+// Six kinds of tiles have separate code: the left, the middle and the right tile of each strip.
 type depthwiseWindow struct {
 	windowShape // sizes of tiles, vectors of channels and blocks of vectors (depthwise_pixels_tiles.go)
 

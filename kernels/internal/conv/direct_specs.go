@@ -158,8 +158,8 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 }
 
 // canMergeRuns reports whether run b can be merged into run a. Run b must have the same rows as a, and begin at the
-// term after the last term of a. Either neither run ends a block, or both have blocks of the same length and a block
-// ends at the end of a.
+// term after the last term of a. If a block ends in one of the runs, both must have blocks of the same length, and a
+// block must end at the end of a.
 func canMergeRuns(a, b *tile.Run) bool {
 	return a.Rows == b.Rows && a.In+a.Terms*a.InStep == b.In && a.Vec+a.Terms*a.VecStep == b.Vec &&
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)

@@ -125,7 +125,7 @@ func (op convolution) impl(algorithm convAlgorithm, name, doc string) graph.Impl
 // walk ([graph.Walk]) is a loop order, with the layouts of the result. An empty walk leaves the order of the operands.
 func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	// Depthwise algorithms are for depthwise calls, and other algorithms for other calls. Only the product of volumes
-	// by planes is for both.
+	// by planes is for both kinds of calls.
 	isVolumeProduct := op.dims == 3 && algorithm == productByPlanes
 	if op.isDepthwiseCall(call) != algorithm.isDepthwise() && !isVolumeProduct {
 		return nil

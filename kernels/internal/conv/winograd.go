@@ -26,11 +26,9 @@ import (
 // The weight is usually transformed when it is packed. The transformed weights of F(4x4, 3x3) have four times the bytes
 // of the weight. With up to four tiles, loading them takes longer than transforming the weight. With AVX-512, the
 // weight is then packed in panels, and each run transforms it (transformsInRun). The bits of the results do not depend
-// on this choice.
-//
-// The tiles of the batch are divided into sections, which are computed one after another, or in parallel by one worker
-// each. A section is divided into parts, which workers multiply independently by a block of weights. A part is divided
-// into strips. The products of a strip's tiles fit in one register tile.
+// on this choice. The tiles of the batch are divided into sections. Sections are computed one after another, or in
+// parallel, each by one worker. A section is divided into parts, which workers multiply independently by a block of
+// weights. A part is divided into strips. The products of a strip's tiles fit in one register tile.
 type winogradConv struct {
 	conv *convShape
 	form winograd.Form    // transforms: M is m, the size of a tile's results, and N() is m+2

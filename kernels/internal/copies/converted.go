@@ -74,7 +74,7 @@ func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 
 // valueInDType returns the operand for a call in a dtype. It returns v itself if v has this dtype and is not packed,
 // because a copy would keep the constant of v alive after v has dropped the constant. Otherwise it returns a copy of v
-// with another meta.
+// whose meta has this dtype.
 func valueInDType(v *graph.Value, dtype tensor.DType) *graph.Value {
 	if v.Packed == nil && metaInDType(v.Meta, dtype).DType == v.Meta.DType {
 		return v

@@ -172,7 +172,7 @@ func resultPart(operand, result tensor.Meta) tensor.Meta {
 }
 
 // inResultOrder returns a dense meta with the shape and the dtype of a given meta. Its dimensions have the same order
-// in memory as the result's. If the result is not dense or has another rank, the returned meta is row-major.
+// in memory as the result's. If the result is not dense, or if the ranks differ, the returned meta is row-major.
 func inResultOrder(meta, result tensor.Meta) tensor.Meta {
 	if order, isDense := tensor.OrderOf(result); isDense && meta.Rank() == result.Rank() {
 		return meta.WithStrides(order.Strides(meta.Shape))

@@ -78,7 +78,7 @@ func rowMajorResult(c *graph.Call) (tensor.Type, error) {
 	return tensor.NewType(c.Type(0).DType, shape...), err
 }
 
-// refMaskedFill is the reference. A value of another dtype must fit the dtype of self.
+// refMaskedFill is the reference. If the value has another dtype than self, it must fit the dtype of self.
 func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
 		if err := kit.CheckNumberFits(in[2].At(), in[0].DType); err != nil {

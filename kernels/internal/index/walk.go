@@ -333,7 +333,7 @@ func (walk *indexedWalk) setOffsets(offsets []int, addresses *[maxOperands]unsaf
 		if err := l.addOffsets(offsets, base, unsafe.Add(addresses[l.operand], first*step), step); err != nil {
 			return err
 		}
-		base = nil // the offsets of other lookups are added to those of the first one
+		base = nil // the offsets of later lookups are added to the offsets of the first lookup
 	}
 	return nil
 }

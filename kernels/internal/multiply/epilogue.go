@@ -88,7 +88,7 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 		out.Op = tile.Scale
 	case isNumber: // addition of a number
 		return out, false
-	case step.AlongFastest && !isPerColumn: // a vector along another dimension than the columns
+	case step.AlongFastest && !isPerColumn: // a vector that is not along the columns
 		return out, false
 	case step.Op == expr.Add && isPerColumn:
 		out.Op = tile.AddLanes
