@@ -171,10 +171,10 @@ func (s applier) checkMultiDot(in []*graph.Arg) {
 	}
 }
 
-// splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
-// as the product of operands i to k times the product of operands k+1 to j. For example, operands of 10x100, 100x5 and
-// 5x50 take 5000+2500 multiplications as (AB)C and 25000+50000 as A(BC), so splits[0][2] is 1. splits finds the indices
-// by dynamic programming: for products of 2 operands first, then of 3, and so on.
+// splits returns an index k for each i < j. The product of operands i to j takes the fewest multiplications of elements
+// if it is computed as (product of operands i to k) times (product of operands k+1 to j). For example, operands of
+// 10x100, 100x5 and 5x50 take 5000+2500 multiplications as (AB)C and 25000+50000 as A(BC), so splits[0][2] is 1. splits
+// finds the indices by dynamic programming: for products of 2 operands first, then of 3, and so on.
 func (s applier) splits(in []*graph.Arg) [][]int {
 	count := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}

@@ -162,8 +162,8 @@ func divTruncated(dividend sym.Int, divisor int) sym.Int {
 	return dividend.Div(sym.Of(divisor))
 }
 
-// checkDeformSizes checks that offset and mask have the batch size of the input and the height and width of the result,
-// and that this height and width are positive.
+// checkDeformSizes checks that offset and mask have the batch size of the input, and the height and width of the
+// result. It also checks that the height and width of the result are positive.
 func checkDeformSizes(call *graph.Call, outHeight, outWidth sym.Int) error {
 	images := call.Type(0).Shape[0]
 	for i, name := range []string{deformOffset: "offset", deformMask: "mask"} { // indexed by operand

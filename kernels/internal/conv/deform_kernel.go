@@ -283,7 +283,7 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, samples []poin
 // product returns the products of the weight and the columns of a range of images: one product for each group of each
 // image.
 func (conv *deform) product(images imageRange, addsBias bool) (*multiply.Multiplier, error) {
-	// The matrices of a group are A [M, K], the weight, B [K, N], the columns, and C [M, N], the result.
+	// The matrices of a group are the weight A [M, K], the columns B [K, N] and the result C [M, N].
 	outPerGroup, depth := conv.outChannels/conv.groups, conv.inPerGroup*conv.taps()
 	spec := gemm.Spec{DType: conv.dtype, M: outPerGroup, N: conv.pointCount, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: conv.pointCount, ColStride: 1},

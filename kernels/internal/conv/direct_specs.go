@@ -19,8 +19,8 @@ import (
 //
 // The row and the column of a tap in the window are kh and kw; oh and ow are the row and the column of a pixel in the
 // result. The axes conv.h and conv.w have the numbers of rows and columns of the input (Size), of the result (Results)
-// and of the window (Taps). Begin(oh) is the input row of the first tap, Position(oh, kh) the row of tap kh, and
-// Contains reports whether such a row is inside the image.
+// and of the window (Taps). Begin(oh) is the input row of the first tap, and Position(oh, kh) is the input row of tap
+// kh. Contains reports whether an input row is inside the image.
 
 // pointwiseSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
 func (t *directConv) pointwiseSpec(rows int) *tile.Spec {

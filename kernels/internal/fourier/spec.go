@@ -134,9 +134,9 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	return &graph.Kernel{WorkerScratch: complexBytes * memoryLen, Phases: []graph.Phase{phase}}
 }
 
-// load fills values with the elements first, first+step, first+2*step and so on of a line of the operand, which is cut
-// or extended by zeros to the length of the transform. If isToReal is set, the second half of the line is the mirrored
-// conjugate of the first. read reads elements of the operand; its step may be negative.
+// load fills values with the elements first, first+step, first+2*step and so on of a line of the operand. The line is
+// cut, or extended by zeros, to the length of the transform. If isToReal is set, the second half of the line is the
+// mirrored conjugate of the first. read reads elements of the operand; its step may be negative.
 func (spec *fourierSpec) load(values []complex128, first, step int, read func(values []complex128, first, step int)) {
 	available := spec.available()
 	count := min(len(values), kit.DivUp(max(0, available-first), step)) // values that the operand has
@@ -187,8 +187,8 @@ func (spec *fourierSpec) transform(forward func(x, scratch []complex128), values
 }
 
 // lineTransform returns a function that replaces the first outLen elements of x by the first outLen elements of its
-// forward transform, and the number of elements of scratch. result is the dtype of the result. An inverse transform
-// conjugates x before and after; the conjugates are also real, or have a real transform.
+// forward transform. It also returns the number of elements of scratch. result is the dtype of the result. An inverse
+// transform conjugates x before and after; the conjugates are also real, or have a real transform.
 func (spec *fourierSpec) lineTransform(result tensor.DType) (forward func(x, scratch []complex128), workLen int) {
 	if !spec.usesHalfLength(result) {
 		f := newFourier(spec.points)
