@@ -6,7 +6,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file forwards to package rule, so that users of iter need not import both.
+// This file forwards to package rule, so that users of iter need not import package rule.
 
 // These types are aliases of types of package [rule]. That package makes the decisions of an iteration that need
 // neither memory nor code.

@@ -177,8 +177,8 @@ func (t *tiles) lineElements(it *Iterator, tileDim int) int {
 }
 
 // pieceLength returns the length of the pieces into which a length is cut. The pieces are about equal and have at most
-// limit elements. The length of several pieces is a multiple of 64 elements. All pieces then start at a cache line if
-// the first piece does.
+// limit elements. If there are several pieces, their length is a multiple of 64 elements. All pieces then start at a
+// cache line if the first piece does.
 func pieceLength(length, limit int) int {
 	if length <= limit {
 		return length
@@ -192,7 +192,7 @@ func pieceLength(length, limit int) int {
 // orderTiles sets the order of tiles. If an operand has stride 0 along a dimension, the next tile in that dimension
 // reuses the operand's block. The dimensions along which most blocks are reused therefore come first. Next come the
 // remaining tile dimensions, because consecutive tiles along them touch the same pages of transposed operands. The
-// dimension of rows is the last of these.
+// dimension of rows is the last of the tile dimensions.
 func (t *tiles) orderTiles(it *Iterator, staged []bool) {
 	priority := make([]int, len(t.loopOrder)) // by dimension; the lowest number comes first
 	for dim := range priority {
@@ -229,8 +229,8 @@ func (t *tiles) sizeRowTiles(it *Iterator, elems int) {
 	}
 }
 
-// placeBlocks assigns blocks to staged operands. Padding between blocks prevents distances that are powers of two, with
-// which the blocks would compete for few cache sets.
+// placeBlocks assigns blocks to staged operands. Padding prevents distances between blocks that are powers of two: such
+// blocks would compete for a few cache sets.
 func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	elems := 1
 	for _, size := range t.fullTileSize {
@@ -248,7 +248,7 @@ func (t *tiles) placeBlocks(it *Iterator, staged []bool) {
 	}
 }
 
-// An iteration is divided into at most maxTasks tasks, unless a task would then have more than maxTaskElems elements.
+// An iteration has at most maxTasks tasks. It has more if tasks would otherwise exceed maxTaskElems elements.
 const maxTasks, maxTaskElems = 32, 1 << 20
 
 // appendTaskSize appends the size of a task along each dimension of the walk to taskSize. A task has at least grain

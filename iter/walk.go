@@ -33,8 +33,8 @@ func (it *Iterator) All() Range { return Range{0, it.numel} }
 // [Iterator.ForEach] runs a loop over a whole iteration, [Iterator.ForRange] over a range, and [Iterator.Parallel] over
 // a whole iteration on several goroutines.
 //
-// A Loop is unsafe, because it accesses memory through unchecked addresses. A loop for another dtype than
-// [Iterator.DType], or a loop that exceeds rowLen or rowCount, accesses other memory. [Iterator.Bind] returns the right
+// A Loop is unsafe, because it accesses memory through unchecked addresses. A loop accesses memory outside its operands
+// if its dtypes differ from [Iterator.DType], or if it exceeds rowLen or rowCount. [Iterator.Bind] returns the right
 // addresses. The functions that run a Loop return an error if the number of addresses or the range is wrong, or if an
 // address is nil. They cannot check that an address belongs to the memory of its operand. A [Kernel] is safe, but
 // cannot use strides.
@@ -81,8 +81,9 @@ type Cursor struct {
 // ForEach walks the whole iteration in the calling goroutine (serial_for_each). ptrs are the addresses of the operands'
 // first elements, outputs first, as from [Iterator.Bind]. An address may be nil if the iteration has no elements.
 //
-// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses other memory. It returns an error
-// of the loop, and an error if the iterator or the loop is nil, the number of addresses is wrong, or an address is nil.
+// ForEach is unsafe: with a wrong address, or a loop for another dtype, it accesses memory outside the operands. It
+// returns the loop's error. It also fails if the iterator, the loop or an address is nil, or if the number of addresses
+// is wrong.
 func (it *Iterator) ForEach(ptrs []unsafe.Pointer, loop Loop) error {
 	if it == nil {
 		return errNilIterator
@@ -250,7 +251,7 @@ func (it *Iterator) Chunk(i, grain int) Range {
 	return Range{begin, begin + min(grain, it.numel-begin)}
 }
 
-// chunkBegin returns the index of the first element of task i. It panics if i is out of range, also if i*grain
+// chunkBegin returns the index of the first element of task i. It panics if i is out of range, even if i*grain
 // overflows.
 func (it *Iterator) chunkBegin(i, grain int) int {
 	high, begin := bits.Mul64(uint64(i), uint64(grain))
@@ -267,7 +268,7 @@ const minPanels = 8
 
 // elementsPerTask returns the number of elements of a task: grain or, if an operand is transposed, grain rounded up to
 // a multiple of a panel. A panel has the rows that share up to maxPanelPieces consecutive cache lines of the operand.
-// The panel is the largest that fits at least minPanels times into the iteration. If there is none, the number is
+// The panel is the largest that fits at least minPanels times into the iteration. If no panel fits, the number is
 // grain.
 func (it *Iterator) elementsPerTask(grain int) int {
 	if grain <= 0 {

@@ -9,9 +9,9 @@ import (
 
 // This file chooses the layouts of the outputs, as TensorIterator of PyTorch does. If the operands have equal shapes
 // and are, for example, all contiguous, the outputs get the same layout (fast set-up). Otherwise, the dimensions are
-// sorted by the strides of the operands (order.go), and the outputs are dense in this order. The comparedType of an
-// operand, whose strides are compared, is the type of the temporary if PyTorch would convert the operand to one, and
-// otherwise the operand's own type.
+// sorted by the strides of the operands (order.go), and the outputs are dense in this order. The sort compares the
+// strides of each operand's comparedType: the type of the temporary if PyTorch would convert the operand to a
+// temporary, else the operand's type.
 
 // chooseLayout chooses the permutation and the layouts of the outputs: by fast set-up if its conditions hold, else by
 // the permutation rule.

@@ -67,13 +67,13 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	knownA, isKnownA := strideA.Known()
 	knownB, isKnownB := strideB.Known()
 	movesToFront := r.flags.isReduction && operand.isOutput        // the exception
-	if isKnownA && isKnownB && (knownA != knownB || knownA == 0) { // numbers that decide without the sizes
+	if isKnownA && isKnownB && (knownA != knownB || knownA == 0) { // the strides decide without the sizes
 		swaps, stays := compareKnownStrides(knownA, knownB, movesToFront)
 		return sym.BoolOf(swaps), sym.BoolOf(stays)
 	}
 
 	isZeroA, isZeroB := strideA.Eq(sym.Int{}).Decide(), strideB.Eq(sym.Int{}).Decide()
-	if movesToFront { // else swap and stay are false so far
+	if movesToFront { // otherwise swap and stay are false at this point
 		swap, stay = isZeroB.And(isZeroA.Not()), isZeroA.And(isZeroB.Not())
 	}
 	decides := isZeroA.Or(isZeroB).Not()
@@ -101,7 +101,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	}
 	larger := r.sizes[a].Gt(r.sizes[b])
 	if sizeDecides := less.Not().And(larger).Decide(); sizeDecides.Same(sym.BoolOf(false)) {
-		// Only the strides can cause a swap: size[a] > size[b] at most where strideA < strideB.
+		// The sizes never decide, because size[a] > size[b] only where strideA < strideB.
 		swap = swap.Or(decides.And(strideA.Gt(strideB)))
 	} else {
 		// Here strideA >= strideB: either it is greater, or the sizes decide.
@@ -110,7 +110,7 @@ func (r *Rule) compareByOperand(operand *Resolved, a, b int) (swap, stay sym.Boo
 	return swap.Decide(), stay.Or(decides.And(less))
 }
 
-// compareKnownStrides is compareByOperand for strides that are numbers, and different or 0. movesToFront means that
+// compareKnownStrides is compareByOperand for two known strides that differ or are both 0. movesToFront means that
 // reduced dimensions, which have stride 0, move to the front.
 func compareKnownStrides(strideA, strideB int, movesToFront bool) (swaps, stays bool) {
 	if strideA == 0 || strideB == 0 {

@@ -12,7 +12,7 @@ import (
 // Overlap is the relation between the memory of two values, or between the elements of one value.
 type Overlap uint8
 
-// OverlapFull means that both values have the same elements at the same addresses, and OverlapPartial that they share
+// OverlapFull means that both values have the same elements at the same addresses. OverlapPartial means that they share
 // memory in another way. OverlapTooHard means that the search for a common address was abandoned.
 const (
 	OverlapNo Overlap = iota
@@ -137,8 +137,8 @@ func overlapAt(a, b tensor.Meta, shift int) Overlap {
 	return sharedBytes(a, b, beginB-beginA)
 }
 
-// sharedBytes returns OverlapPartial if two values share a byte, otherwise OverlapNo, or OverlapTooHard. The first
-// element of b is distance bytes after the first element of a.
+// sharedBytes returns OverlapPartial if two values share a byte, OverlapNo if they share none, and OverlapTooHard if
+// the search was abandoned. The first element of b is distance bytes after the first element of a.
 func sharedBytes(a, b tensor.Meta, distance int) Overlap {
 	// The values share a byte if sum(i*strideA) + u = distance + sum(j*strideB) + v for indices i and j, and bytes u
 	// and v of the elements (strides in bytes). The solver needs positive signs, so the distances j' and v' from the
@@ -159,7 +159,7 @@ func sharedBytes(a, b tensor.Meta, distance int) Overlap {
 	return findSolution(terms, target, excludeTrivial)
 }
 
-// sameElements reports whether two values have the same sizes and strides, without dimensions of size 1.
+// sameElements reports whether two values have the same sizes and strides, apart from dimensions of size 1.
 func sameElements(a, b tensor.Meta) bool {
 	dimB := 0
 	for dimA, size := range a.Shape {
@@ -202,7 +202,7 @@ func findSolution(terms []term, target int, excludeTrivial bool) Overlap {
 		s.maxRemaining[k] = s.maxRemaining[k+1] + terms[k].coef*terms[k].maxValue
 		s.divisors[k] = gcd(terms[k].coef, s.divisors[k+1])
 	}
-	const isTrivial = true // at the start: no variable has another value than in the trivial solution
+	const isTrivial = true // no variable has a value yet
 	switch found := s.search(0, target, isTrivial); {
 	case found:
 		return OverlapPartial
@@ -226,7 +226,7 @@ type solver struct {
 }
 
 // search assigns values to the terms from k on, whose sum must be remainingSum. isTrivial is true if all values so far
-// are those of the trivial solution. It returns true if it finds a solution.
+// are the values of the trivial solution. It returns true if it finds a solution.
 func (s *solver) search(k, remainingSum int, isTrivial bool) bool {
 	if s.budget--; s.budget < 0 {
 		return false

@@ -69,8 +69,8 @@ func (t *Table) Name() string { return t.name }
 func (t *Table) Kernels() []Kernel { return slices.Clone(t.kernels) }
 
 // For returns the kernel for an iteration. If no kernel accepts the dtypes of the operands, it returns PyTorch's error:
-// "add_cpu" not implemented for 'Half'. It also fails for a reduction, for other numbers of operands or results, and if
-// a kernel accepts the operands but not the dtypes of the results.
+// "add_cpu" not implemented for 'Half'. It also fails if the iteration is a reduction, if no kernel has its numbers of
+// operands and results, and if a kernel accepts the operands but not the dtypes of the results.
 func (t *Table) For(iteration *Rule) (Kernel, error) {
 	switch {
 	case t == nil:

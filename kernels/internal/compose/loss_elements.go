@@ -88,7 +88,7 @@ func (l loss[A]) define() *graph.Op {
 			return l.config(outputs[0], c.In[0].Operand(), c.In[1].Operand()).OpMath(true), nil
 		},
 		Body: func(c *graph.Call, it *rule.Rule) (rule.Kernel, error) {
-			// OpMath has replaced 16-bit floats by float32 in the dtypes of it.
+			// OpMath has replaced 16-bit floats by float32 in the iteration's dtypes.
 			if dtype := it.DType(1); dtype != tensor.Float32 && dtype != tensor.Float64 {
 				return rule.Kernel{}, rule.NotImplemented(l.torchKernel, it)
 			}

@@ -177,7 +177,8 @@ func (s applier) diagEmbed(x *graph.Arg, offset, dim1, dim2 int) *graph.Arg {
 	result = s.reshape(result, append(slices.Clone(shape[:rank-2]), flatLength)...)
 	// diagonalStart is the index, in row-major order, of the first element of the diagonal.
 	diagonalStart := sym.Of(max(offset, 0)).Add(size.Mul(sym.Of(max(-offset, 0))))
-	// A negative number of elements after the diagonal removes elements, such as the last row of the example.
+	// If the number of elements after the diagonal is negative, pad removes elements, such as the last row of the
+	// example.
 	result = s.pad(result, diagonalStart, size.Mul(size).Sub(flatLength).Sub(diagonalStart))
 	result = s.reshape(result, append(slices.Clone(shape[:rank-2]), size, size)...)
 	return s.rowMajor(s.Apply(view.Movedim, graph.Attrs{"source": []int{-2, -1},

@@ -47,8 +47,8 @@ var AsStridedScatter = defineOneResult(graph.Semantics{
 })
 
 // visitingOrder returns the dimensions of a view in the order of TensorIterator: decreasing strides, then sizes, then
-// strides of the source. It returns false if a number is unknown, if the order is that of the dimensions, or if the
-// call is rejected.
+// strides of the source. It returns false if a size or stride is unknown, if the dimensions already have this order, or
+// if inference rejects the call.
 func visitingOrder(size, stride, source []sym.Int) (order []int, ok bool) {
 	keys := make([][3]int, len(size))
 	for k, numbers := range [][]sym.Int{stride, size, source} {

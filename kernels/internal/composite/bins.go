@@ -82,7 +82,7 @@ func histc(s applier, a *histcAttrs, in []*graph.Arg) *graph.Arg {
 }
 
 // histcRange returns the begin and the end of the range of bins: low and high or, if they are equal, the least and the
-// greatest element. If these are equal, too, the range is extended by 1 on both sides.
+// greatest element. If the least and the greatest element are equal, too, the range is extended by 1 on both sides.
 func (s applier) histcRange(x *graph.Arg, low, high float64) (begin, end *graph.Arg) {
 	switch isEmpty := kit.IsEmpty(x.Type()); {
 	case low != high:

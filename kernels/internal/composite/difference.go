@@ -71,7 +71,7 @@ func diff(s applier, a *diffAttrs, in []*graph.Arg) *graph.Arg {
 		s.checkExtension(in[0], appended, dim)
 		x = s.Apply(view.Cat, graph.Attrs{"dim": dim}, x, appended)
 	}
-	if a.N == 0 { // as in PyTorch, without prepend and append
+	if a.N == 0 { // as in PyTorch, prepend and append are ignored
 		return s.Apply(view.Clone, nil, in[0])
 	}
 	if kit.SizeIs(x.Type().Shape[dim], 0) {

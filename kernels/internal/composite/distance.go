@@ -87,7 +87,7 @@ var (
 	})
 )
 
-// normalize divides by the norms, or by eps where they are less.
+// normalize divides by the norms, or by eps where a norm is below eps.
 func normalize(s applier, a *normalizeAttrs, in []*graph.Arg) *graph.Arg {
 	norms := s.Apply(pointwise.ClampMin, graph.Attrs{"min": a.Eps}, s.norm(in[0], a.P, a.Dim, keepDims))
 	return s.div(in[0], s.Apply(view.ExpandAs, nil, norms, in[0]))
@@ -225,7 +225,7 @@ func vecdot(s applier, a *lastDimAttrs, in []*graph.Arg) *graph.Arg {
 	return s.sum(s.mul(x, y), dropDims, []int{a.Dim})
 }
 
-// cross returns the vector products of two operands, a row-major value.
+// cross returns the vector products of two operands as a row-major value.
 func (s applier) cross(in []*graph.Arg, dim int) *graph.Arg {
 	xShape, yShape := s.shape(in[0]), s.shape(in[1])
 	s.Reject(len(xShape) != len(yShape), "linalg.cross: inputs must have the same number of dimensions.")

@@ -33,8 +33,8 @@ type mvlgammaAttrs struct {
 }
 
 // Functions of each element. The function of an op applies other ops (steps.go) and returns the result. Two steps set
-// the layout that PyTorch's result has: s.inPlace(x, y) gives y the dtype and layout of x, because PyTorch stores y in
-// the memory of x, and s.preserveFormat(x, self) gives x the layout of empty_like(self).
+// the layout that PyTorch's result has. s.inPlace(x, y) gives y the dtype and layout of x, because PyTorch stores y in
+// the memory of x. s.preserveFormat(x, self) gives x the layout of empty_like(self).
 var (
 	Softsign = defineOneResult(graph.Semantics{
 		Name: "softsign", Doc: "Returns self / (1 + abs(self)).", Params: []graph.Param{kit.Input},
@@ -114,7 +114,7 @@ func polar(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	return s.WithLayout(result, s.TypeOf(pointwise.Mul, nil, in...))
 }
 
-// frexp reads the exponents of float64 numbers: 12 has the mantissa 0.75 and the exponent 4. Numbers of all other
+// frexp reads the exponents of float64 numbers: 12 has the mantissa 0.75 and the exponent 4. Subnormal numbers of other
 // dtypes are normal in float64.
 func frexp(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
 	const (

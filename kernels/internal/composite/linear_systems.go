@@ -29,7 +29,7 @@ type luUnpackAttrs struct {
 	UnpackPivots bool `attr:"unpack_pivots" default:"true" doc:"return P; else it is empty"`
 }
 
-// LUUnpack is torch.lu_unpack. Its triangles are copies, also of integers that float64 cannot hold.
+// LUUnpack is torch.lu_unpack. L and U are exact copies, even of integers that float64 cannot hold.
 var LUUnpack = define(graph.Semantics{
 	Name: "lu_unpack", Doc: "Returns P, L and U from the results of linalg_lu_factor, `LU_data` and `LU_pivots`: P " +
 		"permutes rows, L is lower triangular with ones on the diagonal, U is upper triangular. Dimensions before the " +

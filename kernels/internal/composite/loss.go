@@ -157,7 +157,8 @@ func softMarginLoss(s applier, a *lossAttrs, in []*graph.Arg) (losses *graph.Arg
 	return s.Apply(pointwise.Log1p, nil, exponential), a.Reduction
 }
 
-// hingeEmbeddingLoss adds two terms: max(0, margin - x), or 0 where target is 1, and x, or 0 where target is -1.
+// hingeEmbeddingLoss adds two terms: max(0, margin - x) where target is not 1, and x where target is not -1. Elsewhere
+// a term is 0.
 func hingeEmbeddingLoss(s applier, a *hingeLossAttrs, in []*graph.Arg) (losses *graph.Arg, reduction int) {
 	x, target := in[0], in[1]
 	margin := s.Apply(view.FullLike, graph.Attrs{"fill_value": a.Margin}, x)

@@ -76,7 +76,7 @@ func (s applier) scoreRows(x *graph.Arg, name string) (matrix *graph.Arg, rows, 
 }
 
 // multiMarginLoss computes margin - x[target] + x[j] for all classes j. The loss of a row is the mean of these numbers
-// or of their squares, in which 0 replaces negative numbers and the number of the target.
+// or of their squares. Negative numbers, and the number of the target class, count as 0.
 func multiMarginLoss(s applier, a *multiMarginLossAttrs, in []*graph.Arg) []*graph.Arg {
 	x, rows, classes := s.scoreRows(in[0], "multi_margin_loss_forward_out_frame")
 	targetType := in[1].Type()
@@ -131,8 +131,8 @@ func multilabelMarginLoss(s applier, a *multilabelMarginLossAttrs, in []*graph.A
 	return s.applyReduction(s.rowMeans(sums, targetType.Rank()-1), a.Reduction)
 }
 
-// rowMeans returns the mean of each row of the matrix x: a vector, or a scalar if resultRank is at most 0. x then has
-// one row.
+// rowMeans returns the mean of each row of the matrix x: a vector, or a scalar if resultRank is at most 0 (x then has
+// one row).
 func (s applier) rowMeans(x *graph.Arg, resultRank int) *graph.Arg {
 	means := s.Apply(reduce.Mean, graph.Attrs{"dim": []int{1}}, x)
 	if resultRank <= 0 {

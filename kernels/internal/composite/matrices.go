@@ -171,10 +171,10 @@ func (s applier) checkMultiDot(in []*graph.Arg) {
 	}
 }
 
-// splits returns an index k for each i < j: the product of operands i to j takes the fewest multiplications of elements
-// as the product of operands i to k times the product of operands k+1 to j. For example, operands of 10x100, 100x5 and
-// 5x50 take 5000+2500 multiplications as (AB)C and 25000+50000 as A(BC), so splits[0][2] is 1. It finds the indices by
-// dynamic programming: for products of 2 operands first, then of 3, and so on.
+// splits returns an index k for each i < j. The product of operands i to j takes the fewest multiplications of elements
+// if it is computed as (product of operands i to k) times (product of operands k+1 to j). For example, operands of
+// 10x100, 100x5 and 5x50 take 5000+2500 multiplications as (AB)C and 25000+50000 as A(BC), so splits[0][2] is 1. splits
+// finds the indices by dynamic programming: for products of 2 operands first, then of 3, and so on.
 func (s applier) splits(in []*graph.Arg) [][]int {
 	count := len(in)
 	sizes := []sym.Int{s.shape(in[0])[0]}
@@ -210,8 +210,9 @@ func (s applier) chainProduct(in []*graph.Arg, splits [][]int, i, j int) *graph.
 	return s.Apply(product.Mm, nil, s.chainProduct(in, splits, i, k), s.chainProduct(in, splits, k+1, j))
 }
 
-// pinv returns the pseudoinverses of matrices: for x = left diag(values) right^H, right diag(1/values) left^H. Singular
-// values up to the greater of atol and rtol times the greatest one count as 0, and are not inverted.
+// pinv returns the pseudoinverses of matrices. The pseudoinverse of left diag(values) right^H is right diag(1/values)
+// left^H. A singular value counts as 0, and is not inverted, if it is at most max(atol, rtol * greatest singular
+// value).
 func (s applier) pinv(x *graph.Arg, atol, rtol givenTolerance, isHermitian bool) *graph.Arg {
 	xType := x.Type()
 	dtype := xType.DType

@@ -80,7 +80,7 @@ func (s applier) checkIndexReduce(self, positions, source tensor.Type, dim int, 
 	s.Reject(positions.Rank() > 1, "index_reduce(): Index is supposed to be a vector")
 	s.Reject(positions.DType != tensor.Int64 && positions.DType != tensor.Int32, "index_reduce(): Expected dtype "+
 		"int32/int64 for index")
-	// PyTorch rejects bool and complex numbers only in these cases.
+	// PyTorch rejects bool and complex numbers only if the rank is at most 1, or if include_self is not set.
 	isNumeric := self.DType != tensor.Bool && !self.DType.IsComplex()
 	if !isNumeric && (self.Rank() <= 1 || !includeSelf) {
 		s.Check(kit.NotImplemented("index_func_", self.DType))

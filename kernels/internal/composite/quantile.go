@@ -93,8 +93,8 @@ func (s applier) reducedToLast(x *graph.Arg, a *quantileAttrs) *graph.Arg {
 	return s.Apply(view.Squeeze, graph.Attrs{"dim": []int{dim}}, x)
 }
 
-// atRanks returns the elements of ranks q, from 0 to 1, along the last dimension of sorted values. Between two elements
-// it interpolates.
+// atRanks returns the elements of ranks q, from 0 to 1, along the last dimension of sorted values. It interpolates
+// between two elements.
 func (s applier) atRanks(interpolation string, sorted, q *graph.Arg, ignoresNaN bool) *graph.Arg {
 	lastDim := len(s.shape(sorted)) - 1
 	isNumber := s.not(s.Apply(pointwise.Isnan, nil, sorted))

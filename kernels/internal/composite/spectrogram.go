@@ -103,7 +103,7 @@ func stft(s applier, a *stftAttrs, in []*graph.Arg) *graph.Arg {
 	return s.WithLayout(s.rowMajor(pairs), pairs.Type())
 }
 
-// normOf returns the attribute norm of a transform. ortho divides by the root of its length.
+// normOf returns the attribute norm of a transform. The norm "ortho" divides by the root of the length.
 func normOf(isNormalized bool) string {
 	if isNormalized {
 		return "ortho"

@@ -192,8 +192,8 @@ func (s applier) centredProducts(x, mean, weights, weightSum, aweights *graph.Ar
 	return s.Apply(view.Squeeze, nil, s.div(s.Apply(product.Mm, nil, x, s.adjoint(right)), divisor))
 }
 
-// weights returns the product of both weights of the observations, whose number is given. If the call omits both, the
-// result is a null operand.
+// weights returns the product of fweights and aweights, the weights of the given number of observations. If the call
+// omits both, the result is a null operand.
 func (s applier) weights(observations sym.Int, fweights, aweights *graph.Arg) *graph.Arg {
 	isInteger := func(dtype tensor.DType) bool { return dtype.IsIntegral(false) } // false: without bool
 	s.checkWeights(fweights, "fweights", observations, isInteger, "integral")
@@ -207,8 +207,8 @@ func (s applier) weights(observations sym.Int, fweights, aweights *graph.Arg) *g
 	return s.mul(fweights, aweights)
 }
 
-// checkWeights rejects weights of more than one dimension, of another number of elements than observations, or of a
-// dtype that is not allowed. Omitted weights pass.
+// checkWeights rejects weights that have more than one dimension, a dtype that is not allowed, or a number of elements
+// that is not the number of observations. Omitted weights pass.
 func (s applier) checkWeights(weights *graph.Arg, name string, observations sym.Int,
 	isAllowed func(dtype tensor.DType) bool, allowed string) {
 	if weights.Kind == graph.Null {

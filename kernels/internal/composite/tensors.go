@@ -204,7 +204,7 @@ func addr(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 	return s.WithLayout(s.to(result, dtype), layout)
 }
 
-// addbmm multiplies [b, m, k] and [b, k, n], and adds up the batch, in one product of [m, b*k] and [b*k, n].
+// addbmm multiplies [b, m, k] and [b, k, n], and sums over the batch, as one product of [m, b*k] and [b*k, n].
 func addbmm(s applier, a *addScaledAttrs, in []*graph.Arg) *graph.Arg {
 	leftShape, rightShape := s.shape(in[1]), s.shape(in[2])
 	s.Reject(len(leftShape) != 3, "batch1 must be a 3D tensor")
@@ -242,7 +242,7 @@ func bilinear(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 // bilinearName is the start of the error messages of bilinear.
 const bilinearName = "bilinear(): "
 
-// checkBilinear rejects inputs and weights of shapes and dtypes that bilinear does not support.
+// checkBilinear rejects shapes and dtypes that bilinear does not support.
 func (s applier) checkBilinear(in []*graph.Arg) {
 	const name = bilinearName
 	xShape, yShape, weightShape := s.shape(in[0]), s.shape(in[1]), s.shape(in[2])

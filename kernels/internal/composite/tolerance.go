@@ -48,9 +48,9 @@ func (s applier) toleranceOf(op, name string, number *float64, operand *graph.Ar
 	return tolerance
 }
 
-// zeroThreshold returns the number up to which singular values of the matrices x count as 0: the greater of atol and
-// rtol times the greatest singular value. values has the singular values. If rtol is omitted, and atol is omitted or at
-// most 0, rtol is the greater size of the matrices times the precision of the dtype.
+// zeroThreshold returns the number up to which singular values of the matrices x count as 0: max(atol, rtol * greatest
+// singular value). values has the singular values. If rtol is omitted, and atol is omitted or at most 0, rtol is
+// max(rows, columns) of the matrices times the precision of the dtype.
 func (s applier) zeroThreshold(x, values *graph.Arg, atol, rtol givenTolerance) *graph.Arg {
 	absolute := 0.0
 	if atol.number != nil {
@@ -82,7 +82,7 @@ func (s applier) zeroThreshold(x, values *graph.Arg, atol, rtol givenTolerance) 
 	return s.Apply(pointwise.ClampMin, graph.Attrs{"min": absolute}, relative)
 }
 
-// relativePrecision returns the greater size of the matrices x times the precision of their dtype.
+// relativePrecision returns max(rows, columns) of the matrices x times the precision of their dtype.
 func (s applier) relativePrecision(x *graph.Arg) float64 {
 	shape := s.shape(x)
 	rank := len(shape)

@@ -373,8 +373,8 @@ func releaseUnused(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]b
 }
 
 // stackCollected stacks tensors along a new dimension. If isReversed is set, the last tensor of the list comes first.
-// The list is empty if no iteration ran. The dtype and the shape of the missing tensors are then the type of result
-// resultIndex of the body, which bodyResults infers.
+// The list is empty if no iteration ran. bodyResults then infers the dtype and the shape of a tensor: the type of the
+// body's result number resultIndex.
 func stackCollected(list []*tensor.Tensor, axis int, isReversed bool, resultIndex int,
 	bodyResults func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var meta tensor.Meta
@@ -423,7 +423,7 @@ func selectIndex(t *tensor.Tensor, axis, index int) (*tensor.Tensor, error) {
 }
 
 // referenceOf returns the reference implementation (Ref) of an op that runs graphs. Ref calls runDynamic, the op's
-// RunDynamic function, with a runtime that computes the nodes of these graphs by their references.
+// RunDynamic function, with a runtime that computes the nodes of these graphs by the references of their ops.
 func referenceOf(
 	runDynamic func(graph.Runtime, *graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error),
 ) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -92,8 +92,9 @@ func (s *convShape) needsCopy(channels int) bool {
 	return s.readsPadding() || s.inPerGroup%channels != 0
 }
 
-// imageSignMask returns 128 if the machine code reads bytes of the other signedness than the images have, and 0
-// otherwise. An exclusive or with 128 converts a byte: it adds 128 to an int8, and subtracts 128 from a uint8.
+// imageSignMask returns 128 if the machine code reads signed bytes and the images are unsigned, or the reverse.
+// Otherwise it returns 0. An exclusive or with 128 converts a byte: it adds 128 to an int8, and subtracts 128 from a
+// uint8.
 func imageSignMask(c *graph.Call) uint8 {
 	isSigned := c.Meta(bytesInput).DType == tensor.Int8
 	if tile.ReadsSigned(machine.HostFeatures(), isSigned) != isSigned {

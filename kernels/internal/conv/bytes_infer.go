@@ -27,7 +27,7 @@ type bytesAttrs struct {
 	Groups   int       `attr:"groups" default:"1" doc:"number of groups into which channels are divided; each group is convolved separately"`
 }
 
-// byteConv describes the shapes and windows of conv2d_bytes, which are the same without scales and zero points.
+// byteConv describes the shapes and windows of conv2d_bytes, which do not depend on scales and zero points.
 var byteConv = convolution{name: "conv2d_bytes", dims: 2, params: func(c *graph.Call) convParams {
 	a := kit.Attrs[*bytesAttrs](c)
 	return newConvParams(c, 2, a.Stride, graph.IntsOrWord{Ints: a.Padding}, a.Dilation, a.Groups)
@@ -91,6 +91,6 @@ func (op convolution) bytesShape(c *graph.Call) *convShape {
 	inputAndWeight := *c
 	inputAndWeight.In, inputAndWeight.Epilogue = c.In[:2], nil
 	conv := op.shape(&inputAndWeight)
-	conv.call = c // not inputAndWeight
+	conv.call = c // the whole call, with all operands
 	return conv
 }

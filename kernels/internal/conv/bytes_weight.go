@@ -84,7 +84,7 @@ func (w *byteWeight) packing() graph.Packing {
 			w.eachChannel(func(o, channelOffset int) {
 				kit.EachIndex(dst.Shape[1:], func(index []int) {
 					c, kh, kw := index[0], index[1], index[2]
-					weight := from[channelOffset+w.offset(kh, kw, c)] // of words, the low byte
+					weight := from[channelOffset+w.offset(kh, kw, c)] // if weights are words, the low byte
 					dst.Set(tensor.IntScalar(int64(weight)), o, c, kh, kw)
 				})
 			})
@@ -111,8 +111,7 @@ func (w *byteWeight) phases() []graph.Phase {
 	}}}
 }
 
-// address returns the address of the packed weight. bytesWeight and the like are the indices of operands, which follow
-// the result in Ptrs.
+// address returns the address of the packed weight. Ptrs[0] is the result, and operand i is Ptrs[1+i].
 func (w *byteWeight) address(m *graph.Mem) unsafe.Pointer {
 	if w.scratchBytes() == 0 {
 		return m.Ptrs[1+bytesWeight]

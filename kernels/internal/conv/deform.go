@@ -57,7 +57,7 @@ func deformFlops(c *graph.Call) float64 {
 
 // result returns the type of the result. It makes the checks of torchvision's deform_conv2d_forward_kernel, in the same
 // order. The operands input and weight have the indices 0 and 1; deformOffset, deformMask and deformBias are the
-// indices of the others.
+// indices of the other operands.
 func (a *deformConvAttrs) result(call *graph.Call) (tensor.Type, error) {
 	input, weight := call.Type(0), call.Type(1)
 	if err := checkDeformRanks(call); err != nil {
@@ -162,8 +162,8 @@ func divTruncated(dividend sym.Int, divisor int) sym.Int {
 	return dividend.Div(sym.Of(divisor))
 }
 
-// checkDeformSizes checks that offset and mask have the batch size of the input and the height and width of the result,
-// and that this height and width are positive.
+// checkDeformSizes checks that offset and mask have the batch size of the input, and the height and width of the
+// result. It also checks that the height and width of the result are positive.
 func checkDeformSizes(call *graph.Call, outHeight, outWidth sym.Int) error {
 	images := call.Type(0).Shape[0]
 	for i, name := range []string{deformOffset: "offset", deformMask: "mask"} { // indexed by operand

@@ -90,7 +90,7 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if bias.IsGiven() {
 		bias = builder.ToRowMajor(bias, bias.Meta.DType)
 	}
-	// A bias of another dtype is added by the op add, because the sum may have another dtype than the products.
+	// If the dtypes of the bias and the products differ, the op add adds the bias, because add promotes their dtypes.
 	productAddsBias := bias.IsGiven() && bias.Meta.DType == dtype
 	opAddsBias := bias.IsGiven() && !productAddsBias
 	var products kit.Buffer
@@ -283,7 +283,7 @@ func samplePoints[T float32 | float64](dst, plane []T, width int, samples []poin
 // product returns the products of the weight and the columns of a range of images: one product for each group of each
 // image.
 func (conv *deform) product(images imageRange, addsBias bool) (*multiply.Multiplier, error) {
-	// The matrices of a group are A [M, K], the weight, B [K, N], the columns, and C [M, N], the result.
+	// The matrices of a group are the weight A [M, K], the columns B [K, N] and the result C [M, N].
 	outPerGroup, depth := conv.outChannels/conv.groups, conv.inPerGroup*conv.taps()
 	spec := gemm.Spec{DType: conv.dtype, M: outPerGroup, N: conv.pointCount, K: depth,
 		A: gemm.Operand{RowStride: depth, ColStride: 1}, B: gemm.Operand{RowStride: conv.pointCount, ColStride: 1},
@@ -295,8 +295,8 @@ func (conv *deform) product(images imageRange, addsBias bool) (*multiply.Multipl
 	if err != nil {
 		return nil, err
 	}
-	// An entry is the product for one group of one image. A, B, C and Bias are the offsets of the matrices of all
-	// entries, which follow from the stride of images and the stride of groups (entryOffsets).
+	// An entry is the product for one group of one image. A, B, C and Bias list the offset of each entry's matrix.
+	// entryOffsets computes the offsets from the stride of images and the stride of groups.
 	columnElements := conv.inChannels * conv.taps() * conv.pointCount // of an image
 	outElements := conv.outChannels * conv.pointCount                 // of an image
 	const sharedByImages = 0                                          // stride of images in weight and bias

@@ -65,7 +65,7 @@ func lowerDepthwiseBytes(call *graph.Call) (*graph.Kernel, error) {
 		return nil, fmt.Errorf("depthwise convolution of bytes: %w", err)
 	}
 	weight := t.weight()
-	// The bytes of the initial sums. The scales have as many.
+	// The size in bytes of the initial sums, and also of the scales.
 	channelListBytes := t.blockCount() * t.blockChannels() * intBytes
 	t.scratchOffsets.sums = weight.scratchBytes()
 	t.scratchOffsets.scales = t.scratchOffsets.sums + channelListBytes

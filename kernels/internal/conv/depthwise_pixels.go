@@ -23,7 +23,7 @@ import (
 // computes some results twice.
 //
 // For example, a result of 8x12 pixels with windows of 3x3 and padding 1 has 2x3 tiles of 4x4 results, and two strips.
-// Six kinds of tiles have separate code: the corners and the middle of the upper strip, and those of the lower strip.
+// Six kinds of tiles have separate code: the left, the middle and the right tile of each strip.
 type depthwiseWindow struct {
 	windowShape // sizes of tiles, vectors of channels and blocks of vectors (depthwise_pixels_tiles.go)
 
@@ -111,11 +111,11 @@ func (t *depthwiseWindow) phase(weight func(m *graph.Mem) unsafe.Pointer) graph.
 
 // stripMACs returns the number of multiply-adds of a strip if an image is divided into the given number of strips. If
 // windows do not overlap, moving their input takes longer than the multiply-adds. stripMACs then returns the number of
-// multiply-adds that take this time.
+// multiply-adds that take as long as moving the input.
 func (t *depthwiseWindow) stripMACs(strips int) int {
 	conv := t.conv
 	results := kit.DivUp(conv.h.Results, strips) * conv.w.Results * t.blockVectors * t.lanes
-	movedElements := 1 + conv.h.Stride*conv.w.Stride // for a result: the result and its part of the input
+	movedElements := 1 + conv.h.Stride*conv.w.Stride // elements per result: the result itself and its part of the input
 	return results * max(conv.termsPerOutput(), movedElementMACs*movedElements)
 }
 

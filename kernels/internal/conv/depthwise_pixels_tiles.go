@@ -212,7 +212,7 @@ func (t *depthwiseWindow) appendCalls(calls []windowCall, strip int) []windowCal
 }
 
 // isNextTile reports whether the previous call can also compute the tile of a call: the tile has the same code and
-// weights, and its addresses continue those of the previous tiles.
+// weights, and its addresses continue the addresses of the previous tiles.
 func (t *depthwiseWindow) isNextTile(previous, call *windowCall) bool {
 	spec := t.specs[call.code]
 	return previous.code == call.code && previous.rows == call.rows && previous.weight == call.weight &&

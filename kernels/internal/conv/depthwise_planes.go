@@ -43,7 +43,7 @@ type planeTiles struct {
 // tileRect is the rectangle of the output that a tile covers.
 type tileRect struct {
 	row, col   int // of the first result
-	rows, cols int // at the lower and right border, they may be less than those of other tiles
+	rows, cols int // tiles at the lower and right border may be smaller than other tiles
 }
 
 // planeTileBytes is the target size of a tile in worker memory, in bytes. It is less than the L1 cache, which must also
@@ -184,8 +184,8 @@ func (t *planeTiles) computeTile(mem *graph.Mem, worker *tapRun, batch, tile int
 	}
 }
 
-// bindWeights sets worker.weights to the weights of an output channel, and returns its bias. Each rowStream has the
-// numbers of all planes of a batch: the same output channel of consecutive groups.
+// bindWeights sets worker.weights to the weights of an output channel, and returns its bias. In each rowStream, a row
+// belongs to a plane of the batch. The rows are for the same output channel of consecutive groups.
 func (t *planeTiles) bindWeights(mem *graph.Mem, worker *tapRun, channel int) (bias rowStream) {
 	conv := t.conv
 	weights := unsafe.Add(mem.Ptrs[2], channel*conv.weightStride.n*t.elemBytes)

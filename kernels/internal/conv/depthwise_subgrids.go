@@ -14,9 +14,9 @@ import (
 // adjacent.
 //
 // For example, with 3x3 windows and strides of 1, there is one subgrid. For a tile of 4x6 results, it has 6 rows and 8
-// columns. Result (r, c) is at index r*rowStride + c of the output, and the element that tap (kh, kw) multiplies for it
-// is at index (r+kh)*rowStride + c+kw of the subgrid. So the elements of a tap have the layout of the results. They
-// begin at the tap's offset in tapOffsets.
+// columns. Result (r, c) is at index r*rowStride + c of the output. The element that tap (kh, kw) multiplies for this
+// result is at index (r+kh)*rowStride + c+kw of the subgrid. So the elements of a tap have the layout of the results.
+// They begin at the tap's offset in tapOffsets.
 type subgridLayout struct {
 	subgrids    []*subgrid // in the order of memory
 	rowStride   int        // stride of rows of subgrids and results, in elements
@@ -29,8 +29,9 @@ type subgridLayout struct {
 type subgrid struct {
 	row, col int
 	offset   int // byte offset of the subgrid in memory
-	// oddColumns is the subgrid of the odd columns, if this subgrid has the even columns of the same rows, the column
-	// stride is 2, and the columns of the image are contiguous. One copy then fills both subgrids (rowMover.split).
+	// oddColumns is set if the column stride is 2, the columns of the image are contiguous, and this subgrid has the
+	// even columns. It is then the subgrid of the odd columns of the same rows, and one copy fills both subgrids
+	// (rowMover.split).
 	oddColumns      *subgrid
 	isFilledBySplit bool // whether this is the oddColumns of another subgrid
 }

@@ -35,7 +35,7 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, isUniform bool) (*tapSum, 
 	count := kit.DivUp(taps, maxTaps) // number of loops
 	for k := range count {
 		part := tapPart{first: k * taps / count, end: (k + 1) * taps / count}
-		// The first loop starts from the bias, the others from the result of the previous loop.
+		// The first loop starts from the bias, and each later loop from the result of the previous loop.
 		hasStart, startIsUniform := hasBias || k > 0, isUniform && k == 0
 		loop, err := tapLoop(dtype, part.end-part.first, hasStart, isUniform, startIsUniform)
 		if err != nil {
@@ -50,7 +50,7 @@ func newTapSum(dtype tensor.DType, taps int, hasBias, isUniform bool) (*tapSum, 
 }
 
 // maxTaps is the maximum number of taps of one loop. Each tap has two operands, its input and its weight. The result
-// and the initial value are two more.
+// and the initial value are two more operands.
 const maxTaps = (expr.MaxOperands - 2) / 2
 
 // hasTapCode reports whether sums of a dtype are compiled to machine code.

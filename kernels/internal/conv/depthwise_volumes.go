@@ -130,7 +130,7 @@ func (t *volumeTaps) copyChannel(m *graph.Mem, from unsafe.Pointer) {
 			if n <= 0 || rows <= 0 {
 				continue
 			}
-			column := remainder*t.colsPerRemainder + (first+t.w.PadBefore)/step // of the first in the copied row
+			column := remainder*t.colsPerRemainder + (first+t.w.PadBefore)/step // this column's place in a copied row
 			t.elemCopier.CopyBlock(unsafe.Add(plane, column*size), unsafe.Add(from, (d*t.inStride.d+first*t.inStride.w)*size),
 				strided.Axis{N: n, Dst: size, Src: step * t.inStride.w * size},
 				strided.Axis{N: rows, Dst: t.rowStride() * size, Src: t.inStride.h * size})

@@ -209,7 +209,7 @@ func (t *directConv) computeStrip(worker *directRun, image, block, strip int) er
 	// The strips of a band (see chooseOrder) each prefetch a part of the next block's panel.
 	args.Row[tile.Prefetched] = t.panelStart((block+1)%t.order.Blocks) + strip%t.order.BandStrips*t.stripPrefetchBytes
 
-	// The byte offsets of the image, its result and the panel, to which each call adds its own.
+	// The byte offsets of the image, its result and the panel. Each call adds its offsets within them.
 	image, strip = t.imageAndStrip(image, strip)
 	group := firstChannel / conv.outPerGroup()
 	in := image*t.inImageBytes + group*conv.inPerGroup*conv.inStride.c*t.inElemBytes

@@ -53,8 +53,8 @@ func (t *directConv) chooseOrder() {
 			t.prefetchPixels()
 		}
 	}
-	// A chunk is what a worker computes at a time: enough units, each a strip of a block, for the multiply-adds of one
-	// grain. stripPixels is a mean.
+	// A chunk is the work that a worker takes at a time. It has enough units (a unit is one strip of one block) for the
+	// multiply-adds of one grain. stripPixels is the mean number of pixels of a strip.
 	stripPixels := conv.batch * conv.pixelsOut() / max(1, t.imageCount*t.stripCount)
 	grain := machine.MACGrain
 	if t.shape.usesMatrixUnit {
@@ -74,7 +74,7 @@ func (t *directConv) chooseBands() {
 	}
 	images := conv.batch / t.order.Images // number of images that a band may span
 	readBytes := images * conv.inChannels * conv.pixelsIn() * t.inElemBytes
-	writtenBytes := images * conv.outChannels * conv.pixelsOut() * t.inElemBytes // as if elements had the input's size
+	writtenBytes := images * conv.outChannels * conv.pixelsOut() * t.inElemBytes // with the input's element size
 	bands := kit.DivUp(readBytes, bandInputBytes)
 	if weightBytes <= readBytes+writtenBytes {
 		bands = max(2, bands) // for two workers

@@ -77,7 +77,7 @@ func (shape *directShape) chooseVectors(conv *convShape, pixels, registers, vect
 		return 3
 	case pixels >= shortRowPixels && hasManyRegisters: // enough rows for ten sums with 2 vectors: compare the costs
 		return shape.bestVectors(groupVectors, pixels, registers, vectorBytes*conv.termsPerOutput())
-	case pixels <= 2: // tiles have few rows, so ten sums take many vectors: up to 8 of 32 registers, 4 of 16
+	case pixels <= 2: // few rows, so ten sums take many vectors: up to 8 with 32 registers, 4 with 16
 		return min(groupVectors, registers/4)
 	case pixels < shortRowPixels: // 3 to 6 rows: up to 4 vectors, 3 with 16 registers
 		return min(groupVectors, 4, registers/4-1)
@@ -137,7 +137,7 @@ func (shape directShape) maxRows(vectors, registers int) int {
 	const elements = 2
 	rows := (registers - elements - vectors) / vectors
 	if vectors == 1 {
-		rows -= registers / 32 // common sizes are divided more evenly by 28 rows than by 29
+		rows -= registers / 32 // 28 rows divide common sizes more evenly than 29
 	}
 	return rows
 }

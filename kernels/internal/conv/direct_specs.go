@@ -19,8 +19,8 @@ import (
 //
 // The row and the column of a tap in the window are kh and kw; oh and ow are the row and the column of a pixel in the
 // result. The axes conv.h and conv.w have the numbers of rows and columns of the input (Size), of the result (Results)
-// and of the window (Taps). Begin(oh) is the input row of the first tap, Position(oh, kh) the row of tap kh, and
-// Contains reports whether such a row is inside the image.
+// and of the window (Taps). Begin(oh) is the input row of the first tap, and Position(oh, kh) is the input row of tap
+// kh. Contains reports whether an input row is inside the image.
 
 // pointwiseSpec returns the spec of a tile of consecutive pixels of a pointwise convolution.
 func (t *directConv) pointwiseSpec(rows int) *tile.Spec {
@@ -123,9 +123,9 @@ func (t *directConv) withChannelLoop(inner ...tile.Loop) []tile.Loop {
 // all rows.
 //
 // Sums are divided into blocks of terms (t.sums). If termsPerBlock is positive, a block has at most that many terms,
-// all of one tap. Otherwise a block has all terms of several taps, and endsAfter reports after which taps a block ends,
-// or a block has several channels (see withChannelLoop). In a run with Block > 0, a block ends after each Block terms
-// and at the end of the run. A run with Block 0 ends no block: the next run continues it.
+// all of one tap. Otherwise a block has all terms of several taps (endsAfter reports after which taps a block ends), or
+// it has several channels (see withChannelLoop). In a run with Block > 0, a block ends after each Block terms and at
+// the end of the run. A run with Block 0 ends no block: the next run continues it.
 func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw, row int) bool) {
 	conv := t.conv
 	firstRun := len(spec.Runs) // of the row
@@ -157,8 +157,9 @@ func (t *directConv) addWindowRow(spec *tile.Spec, in, vec int, isInside func(kw
 	}
 }
 
-// canMergeRuns reports whether run b can be merged into run a. Run b must have the rows of a and begin at the term
-// after a. Either neither run ends a block, or both have blocks of the same length and a block ends at the end of a.
+// canMergeRuns reports whether run b can be merged into run a. Run b must have the same rows as a, and begin at the
+// term after the last term of a. If a block ends in one of the runs, both must have blocks of the same length, and a
+// block must end at the end of a.
 func canMergeRuns(a, b *tile.Run) bool {
 	return a.Rows == b.Rows && a.In+a.Terms*a.InStep == b.In && a.Vec+a.Terms*a.VecStep == b.Vec &&
 		a.Block == b.Block && (a.Block == 0 || a.Terms%a.Block == 0)

@@ -173,8 +173,8 @@ func (t *directConv) appendRowCalls(calls []directCall, row int) []directCall {
 	od, oh := row/conv.h.Results, row%conv.h.Results
 	kd, kdEnd := conv.d.TapsOf(od) // planes [kd, kdEnd) of the window are inside the image
 	kh, khEnd := conv.h.TapsOf(oh) // and rows [kh, khEnd) of these planes
-	// Byte offsets of the row: in the input, the first tap inside the image; in the result, the first pixel of the row;
-	// in the panel of weights, this first tap, whose first contiguousTerms terms are adjacent.
+	// Byte offsets: in the input, of the first tap inside the image; in the result, of the row's first pixel; in the
+	// panel of weights, of the first tap inside the image. In a panel, contiguousTerms terms of a tap are adjacent.
 	in := (conv.d.Position(od, kd)*conv.h.Size + conv.h.Position(oh, kh)) * conv.w.Size * t.inPixelBytes
 	out := t.outOffset(row*conv.w.Results) * t.outElemBytes
 	weight := (kd*conv.h.Taps + kh) * conv.w.Taps * t.contiguousTerms() * t.termBytes

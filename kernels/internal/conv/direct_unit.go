@@ -20,7 +20,7 @@ import (
 // pixels of each row.
 //
 // A directShape (direct_shape.go) has the limits of a tile: its pixels (rows) and its vectors of channels. splitEvenly
-// divides pixels into tiles of at most two sizes, and bySize returns the size and the number of the tiles of each.
+// divides pixels into tiles of at most two sizes, and bySize returns the number of tiles of each size.
 
 // unitPixels is the minimum number of pixels for which the matrix unit is used. Fewer pixels do not amortize the loads
 // of the weight.

@@ -38,8 +38,8 @@ func (s *convShape) inputElementsOf(outPixels int) int {
 	images, pixels := outPixels/s.pixelsOut(), outPixels%s.pixelsOut()
 	rows := 0 // input rows of the image that contains the last pixel
 	if pixels > 0 {
-		// The row of the last output pixel; the rows of all planes have consecutive numbers. The last tap of its windows
-		// may be in the padding: at a negative position, or beyond the input.
+		// The row of the last output pixel; the rows of all planes have consecutive numbers. The last tap of this
+		// pixel's window may be in the padding: at a negative position, or beyond the input.
 		lastRow := (pixels - 1) / s.w.Results
 		plane := s.d.Position(lastRow/s.h.Results, s.d.Taps-1)
 		row := s.h.Position(lastRow%s.h.Results, s.h.Taps-1)

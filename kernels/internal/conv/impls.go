@@ -42,9 +42,10 @@ func (a convAlgorithm) readsPixelsInPlace() bool {
 // come first, because they are faster for an image of one pixel, which has both layouts. Weights are packed, so any
 // weight layout is accepted.
 //
-// Images have the six implementations of implNames and two with Winograd transforms, sequences the six, and volumes the
-// three with a name for volumes, and tapsImpl for depthwise calls. The function walks decides which of the six support
-// a call, and with which layouts. The function newWinograd decides for the other two.
+// Images have the six implementations of implNames and two with Winograd transforms. Sequences have the six of
+// implNames. Volumes have the three that have a name for volumes, and tapsImpl for depthwise calls. The function walks
+// decides which implementations of implNames support a call, and with which layouts. The function newWinograd decides
+// this for Winograd transforms.
 func (op convolution) impls() (list []graph.Impl) {
 	if op.dims == 3 {
 		list = append(list, op.tapsImpl())
@@ -124,7 +125,7 @@ func (op convolution) impl(algorithm convAlgorithm, name, doc string) graph.Impl
 // walk ([graph.Walk]) is a loop order, with the layouts of the result. An empty walk leaves the order of the operands.
 func (op convolution) walks(call *graph.Call, algorithm convAlgorithm, candidates []tensor.Order) []graph.Walk {
 	// Depthwise algorithms are for depthwise calls, and other algorithms for other calls. Only the product of volumes
-	// by planes is for both.
+	// by planes is for both kinds of calls.
 	isVolumeProduct := op.dims == 3 && algorithm == productByPlanes
 	if op.isDepthwiseCall(call) != algorithm.isDepthwise() && !isVolumeProduct {
 		return nil

@@ -73,7 +73,7 @@ func (op convolution) result(call *graph.Call) (tensor.Type, error) {
 	return out, out.Check()
 }
 
-// checkBiasDType rejects a bias of another dtype.
+// checkBiasDType rejects a bias whose dtype differs from the input's.
 func checkBiasDType(c *graph.Call, input tensor.Type) error {
 	if bias := c.Type(2); c.HasOperand(2) && bias.DType != input.DType {
 		return fmt.Errorf("Input type (%s) and bias type (%s) should be the same", kit.CppName(input.DType),
@@ -226,8 +226,8 @@ func (params convParams) batchedResultType(call *graph.Call, input, weight tenso
 	return tensor.NewType(input.DType, shape...), nil
 }
 
-// checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights and biases of another dtype. The
-// message is the message of the kernel that PyTorch would choose.
+// checkDTypes rejects dtypes that no CPU kernel of PyTorch accepts, and weights and biases whose dtype differs from the
+// input's. The message is the message of the kernel that PyTorch would choose.
 func (params convParams) checkDTypes(call *graph.Call, input, weight tensor.Type) error {
 	dtype, weightMatches := input.DType, input.DType == weight.DType
 	biasMatches := !call.HasOperand(2) || call.Type(2).DType == dtype

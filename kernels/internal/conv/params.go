@@ -50,8 +50,8 @@ func newConvParams(call *graph.Call, dims int, stride []int, padding graph.IntsO
 	return params
 }
 
-// perDim returns a list of one number with the number repeated n times, and other lists unchanged. Inference rejects
-// lists of other lengths than n.
+// perDim returns a list of one number with the number repeated n times, and other lists unchanged. Inference rejects a
+// list whose length is neither 1 nor n.
 func perDim[T any](list []T, n int) []T {
 	if len(list) != 1 {
 		return list

@@ -50,8 +50,8 @@ func pairsOfAxis(axis *geometry.Axis) [][]tapPair {
 // the sum of its products over inPerGroup input channels, plus the bias.
 //
 // axes has an axis for each spatial dimension. pairsOf returns the pairs along an axis, for each index of the result.
-// channelsOf returns the k-th input channel that an output channel reads, and the indices of the weight for these two
-// channels in the first two dimensions of the weight: row and column.
+// channelsOf returns the k-th input channel that an output channel reads. It also returns row and column: the indices
+// of this pair of channels in the first two dimensions of the weight.
 func reference(meta tensor.Meta, in []*tensor.Tensor, inPerGroup int, axes []geometry.Axis,
 	pairsOf func(axis *geometry.Axis) [][]tapPair, channelsOf func(outChannel, k int) (channel, row, column int),
 ) ([]*tensor.Tensor, error) {

@@ -178,8 +178,8 @@ func (op transposedConv) check(call *graph.Call, params *convParams, shape []sym
 	return nil
 }
 
-// checkSizes rejects results without elements. It also rejects an output padding that is neither smaller than the
-// stride nor smaller than the dilation.
+// checkSizes rejects results without elements. It also rejects an output padding that is at least as large as both the
+// stride and the dilation.
 func (op transposedConv) checkSizes(params *convParams, in, out []sym.Int) error {
 	for axis := range op.dims {
 		if params.outputPadding[axis] >= params.stride[axis] && params.outputPadding[axis] >= params.dilation[axis] {
@@ -235,7 +235,8 @@ func (op transposedConv) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tens
 	}
 	resultMeta, params, weightShape := kit.KnownMeta(resultType), op.params(c, op.dims), in[1].Shape
 	inPerGroup, outPerGroup := weightShape[0]/params.groups, weightShape[1]
-	// These are the axes of the ordinary convolution whose gradient this op is: its input is the result of this op.
+	// This op is the gradient of an ordinary convolution, and these are the axes of that convolution. Its input has the
+	// shape of this op's result.
 	axes := newAxes(resultMeta.Shape, in[0].Shape, weightShape[2:], params.stride, kit.KnownSizes(params.padding),
 		params.dilation)
 	// channelsOf returns the k-th input channel that output channel o reads, and the row and column of the weight.

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// windowAdder sums overlapping windows by machine code, for a [spreadKernel]. Of the axes d, h and w of
-// transposedWindows, Size is a size of the result, and Results a size of the input.
+// windowAdder sums overlapping windows by machine code, for a [spreadKernel]. In the axes d, h and w of
+// transposedWindows, Size is a size of the result, and Results is a size of the input.
 //
 // The adder divides the result into phases (polyphase decomposition; these are not the phases of a kernel). A phase is
 // the set of elements whose indices have the same remainder modulo the stride. For example, stride 2 has the phases of
@@ -202,7 +202,7 @@ func sumChannelInGo[T int64 | float32 | float64 | complex64 | complex128](mem *g
 		shift := shape.w.Position(0, kw)
 		first, end := shape.w.ResultsOf(kw)
 		for row := range shape.rowsOut() { // rows of the input: the result of the ordinary convolution
-			const rowOverhead = 8 // of a row besides its elements
+			const rowOverhead = 8 // cost of a row besides its elements
 			mem.CheckContextAfter(shape.w.Results + rowOverhead)
 			products := windowProducts[:shape.w.Results]
 			windowProducts = windowProducts[shape.w.Results:]

@@ -14,8 +14,8 @@ import (
 
 // This file has the panels of the weight: their description for each algorithm (panelsFor), and the phase that packs
 // them if the weight was not packed before (packedWeight). A panel has the weights of some output channels, in the
-// order in which the code reads them: term by term, and for each term the weights of all these channels. A term is the
-// product of a tap, an element of the window, and an input channel.
+// order in which the code reads them: term by term, and for each term the weights of all these channels. A tap is an
+// element of the window. A term is the product of a tap and an input channel.
 
 // Indices of the weight: among the operands of a call, and in Mem.Ptrs, after the result and the input.
 const (

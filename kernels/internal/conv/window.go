@@ -7,9 +7,9 @@ import (
 )
 
 // window is the geometry of a convolution: the axes depth, height and width. Each axis has the sizes of the input, the
-// result and the window. Images have no depth, and sequences neither depth nor height: such axes are
-// [geometry.MissingAxis]. A tap is an element of the window: a 3x3 window of images has nine taps, and tap 5 is in row
-// 1 and column 2.
+// result and the window. Images have no depth, and sequences have no depth and no height: the axis of a missing
+// dimension is [geometry.MissingAxis]. A tap is an element of the window: a 3x3 window of images has nine taps, and tap
+// 5 is in row 1 and column 2.
 type window struct{ d, h, w geometry.Axis }
 
 // newWindow returns the window over up to three dimensions, outermost first.

@@ -23,13 +23,12 @@ import (
 // as [block of output channels][point][channel][lane]. For example, F(4x4, 3x3) divides 56x56 results into 14x14 tiles
 // of 36 points. With 64 channels and 128 output channels, a point is the product of a 196x64 and a 64x128 matrix.
 //
-// The weight is usually transformed when it is packed. With up to four tiles, loading the transformed weights of F(4x4,
-// 3x3), four times the bytes of the weight, takes longer than transforming them. With AVX-512, the weight is then
-// packed in panels, and each run transforms it (transformsInRun). The bits of the results do not depend on this choice.
-//
-// The tiles of the batch are divided into sections, which are computed one after another, or in parallel by one worker
-// each. A section is divided into parts, which workers multiply independently by a block of weights. A part is divided
-// into strips. The products of a strip's tiles fit in one register tile.
+// The weight is usually transformed when it is packed. The transformed weights of F(4x4, 3x3) have four times the bytes
+// of the weight. With up to four tiles, loading them takes longer than transforming the weight. With AVX-512, the
+// weight is then packed in panels, and each run transforms it (transformsInRun). The bits of the results do not depend
+// on this choice. The tiles of the batch are divided into sections. Sections are computed one after another, or in
+// parallel, each by one worker. A section is divided into parts, which workers multiply independently by a block of
+// weights. A part is divided into strips. The products of a strip's tiles fit in one register tile.
 type winogradConv struct {
 	conv *convShape
 	form winograd.Form    // transforms: M is m, the size of a tile's results, and N() is m+2

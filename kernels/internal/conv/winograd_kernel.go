@@ -140,7 +140,7 @@ func (r *winogradRun) stripPrefetch() int {
 	if r.schedule == chunkSchedule || minStrips <= 1 {
 		return 0
 	}
-	linesPerStep := tile.DefaultUnroll * r.blockChannels * floatBytes / machine.LineBytes // that a step reads
+	linesPerStep := tile.DefaultUnroll * r.blockChannels * floatBytes / machine.LineBytes // lines that a step reads
 	return kit.DivUp(linesPerStep, minStrips)
 }
 

@@ -263,7 +263,8 @@ func (r *winogradRun) multiply(mem *graph.Mem, args *jit.Args, part tileSpan, fi
 }
 
 // windowDepth is the number of input channels of a call in multiplyByWindows. The windows of these channels and a block
-// of output channels stay in the L1 cache for all rows of points, while those of the next channels are prefetched.
+// of output channels stay in the L1 cache for all rows of points, while the windows of the next channels are
+// prefetched.
 const windowDepth = 32
 
 // multiplyByWindows multiplies all tiles, which are one part, by the weights of a block. The code transforms the

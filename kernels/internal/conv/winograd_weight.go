@@ -78,9 +78,10 @@ func (w *winogradConv) packBlock(transform *winograd.Transform, to []float32, fr
 	return nil
 }
 
-// packChannels transforms the weights of a block, to, for up to weightDepth input channels, from the given input
-// channel on. from is the address of the weights of the block's first output channel and of this input channel. lanes
-// is the number of output channels. transposed is temporary memory, whose missing output channels are 0.
+// packChannels transforms up to weightDepth input channels of a block's weights, from the given input channel on. It
+// writes to the block's transformed weights, `to`. from is the address of the weights of the block's first output
+// channel for the given input channel. lanes is the number of output channels. transposed is temporary memory, whose
+// missing output channels are 0.
 func (w *winogradConv) packChannels(transform *winograd.Transform, args *jit.Args, to []float32, from unsafe.Pointer,
 	strides []int, channel, lanes int, transposed []float32) error {
 	const size = floatBytes

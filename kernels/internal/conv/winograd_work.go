@@ -8,9 +8,9 @@ import (
 )
 
 // This file estimates the cost of a Winograd convolution, which transforms tiles of pixels to points and multiplies at
-// each point (see [winogradConv]). The tiles of the batch are divided into sections, whose points are in memory
-// together, and a section into strips, whose products fit in one register tile. A block is one or two vectors of output
-// channels.
+// each point (see [winogradConv]). The tiles of the batch are divided into sections; the points of a section are in
+// memory together. A section is divided into strips; the products of a strip fit in one register tile. A block is one
+// or two vectors of output channels.
 
 // The rates of Winograd convolutions, by their names in machine profiles.
 const (
@@ -28,7 +28,7 @@ const (
 )
 
 // work returns the work of a call: the traffic of operands and results, the loads of weights, the transforms, the
-// products, and the traffic of what does not stay in cache.
+// products, and the traffic of data that do not stay in cache.
 func (w *winogradConv) work(call *graph.Call) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)

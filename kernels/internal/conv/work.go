@@ -42,8 +42,8 @@ const (
 // several output channels.
 const multiResultCost = 3
 
-// rowPixels is the maximum number of pixels that estimates assume for a move, in which the packer copies pixels of one
-// row.
+// rowPixels is the maximum number of pixels that an estimate assumes for a move. In a move, the packer copies pixels of
+// one row.
 const rowPixels = 28
 
 // cachedPixelBytes is the approximate size of an image up to which the L2 cache keeps most of its pixels.
@@ -220,8 +220,8 @@ func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, 
 	work.Flops += float64(2 * float64(s.batch*s.outChannels*s.pixelsOut()) * float64(s.termsPerOutput()))
 }
 
-// tileCycles returns the number of tiles, and of the cycles of their multiply-adds, for a division into tiles that
-// occurs `repetitions` times. taps is the mean number of taps per result. A cycle executes two multiply-adds of
+// tileCycles returns the number of tiles, and the number of cycles of their multiply-adds, for a division into tiles
+// that occurs `repetitions` times. taps is the mean number of taps per result. A cycle executes two multiply-adds of
 // vectors.
 func (s *convShape) tileCycles(shape *directShape, division pieces, repetitions, taps float64) (tiles, cycles float64) {
 	wholeBlocks, lastChannels := s.outPerGroup()/shape.blockChannels(), s.outPerGroup()%shape.blockChannels()

@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file makes kernels that compute in another dtype than the dtype of their operands: they first convert the
-// operands, and last the results.
+// The kernels of this file compute in a dtype that differs from the dtype of their operands. They convert the operands
+// first and the results last.
 
 // CompileInDType returns a kernel that computes a call in the given dtype. compile returns the kernel of a call whose
 // operands and results have this dtype. The first phase of the returned kernel converts operands of other dtypes into
@@ -73,8 +73,8 @@ func InDType(call *graph.Call, dtype tensor.DType) *graph.Call {
 }
 
 // valueInDType returns the operand for a call in a dtype. It returns v itself if v has this dtype and is not packed,
-// because a copy would keep the constant of v alive after v has dropped it. Otherwise it returns a copy of v with
-// another meta.
+// because a copy would keep the constant of v alive after v has dropped the constant. Otherwise it returns a copy of v
+// whose meta has this dtype.
 func valueInDType(v *graph.Value, dtype tensor.DType) *graph.Value {
 	if v.Packed == nil && metaInDType(v.Meta, dtype).DType == v.Meta.DType {
 		return v

@@ -74,9 +74,9 @@ func (p *copyPlan) run(m *graph.Mem, begin, end int) {
 }
 
 // Phase returns the jobs as one phase, and the bytes of worker memory that the phase needs. Destinations must not
-// overlap. A chunk copies about as many elements as strided.Copy.Grain recommends, and more if there would be more than
-// maxCopyChunks chunks. If every job has a tile for each chunk, each chunk copies an equal part of every job. Otherwise
-// a chunk copies consecutive tiles of one job or of several small jobs.
+// overlap. A chunk copies about the number of elements that strided.Copy.Grain recommends. It copies more if there
+// would otherwise be more than maxCopyChunks chunks. If every job has a tile for each chunk, each chunk copies an equal
+// part of every job. Otherwise a chunk copies consecutive tiles of one job or of several small jobs.
 func Phase(jobs ...Job) (phase graph.Phase, workerBytes int) {
 	var plans []*copyPlan
 	total, grain := 0, 0
@@ -159,8 +159,8 @@ func cutCopies(plans []*copyPlan, division machine.Division) []tilePosition {
 	for i, plan := range plans {
 		tileElements := plan.MaxTileElems()
 		for tile := 0; tile < plan.Tiles(); {
-			// Advance to the last tile boundary that is not after the end of the chunk, but by one tile at least. In
-			// the example, the first boundary is 20, because the chunk ends at 25.
+			// Advance by at least one tile, to the last tile boundary that is not after the end of the chunk. In the
+			// example, the first boundary is 20, because the chunk ends at 25.
 			wholeTiles := (end - before - tile*tileElements) / tileElements // from tile to the end of the chunk
 			tile += min(plan.Tiles()-tile, max(1, wholeTiles))
 			boundary := before + tile*tileElements

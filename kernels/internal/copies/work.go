@@ -35,10 +35,10 @@ var Rates = []struct{ Name, Unit string }{
 	{RateElementwise, "an element of a tile that has too few rows or columns to be transposed in registers"},
 	{RateLineRewrite, "a write to a cache line that was evicted after the previous tile wrote to it"},
 	{RateConvert, "an element that is converted"},
-	{RateTranspose1, "a transposed element of 1 byte: the time beyond that of an element of 4 bytes"},
-	{RateTranspose2, "a transposed element of 2 bytes, likewise"},
-	{RateTranspose8, "a transposed element of 8 bytes, likewise"},
-	{RateTranspose16, "a transposed element of 16 bytes, likewise"},
+	{RateTranspose1, "extra time of a transposed element of 1 byte, compared with 4 bytes"},
+	{RateTranspose2, "extra time of a transposed element of 2 bytes, compared with 4 bytes"},
+	{RateTranspose8, "extra time of a transposed element of 8 bytes, compared with 4 bytes"},
+	{RateTranspose16, "extra time of a transposed element of 16 bytes, compared with 4 bytes"},
 }
 
 // rateOfTranspose has the rates of transposed elements, by element size in bytes. Elements of 4 bytes have none,
@@ -118,7 +118,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 			if i > 0 {
 				return work, true
 			}
-			var counted graph.Work // by Work
+			var counted graph.Work // the work that Work has counted
 			out := walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&counted, out.WithDType(operandMeta.DType), out)
 			addRowMajorCopyCost(&work, operandMeta, out)
@@ -130,7 +130,7 @@ func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
 // addRowMajorCopyCost adds the cost of [RowMajorKernel], which copies the elements of src to dst in row-major order.
-// The shapes may differ. If neither has a view in the shape of the other, the kernel copies to scratch memory first.
+// The shapes may differ. If neither can be viewed in the shape of the other, the kernel copies to scratch memory first.
 func addRowMajorCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	if view, err := src.View(dst.Shape); err == nil {
 		AddCopyCost(work, view, dst)
@@ -172,7 +172,7 @@ func resultPart(operand, result tensor.Meta) tensor.Meta {
 }
 
 // inResultOrder returns a dense meta with the shape and the dtype of a given meta. Its dimensions have the same order
-// in memory as the result's. If the result is not dense or has another rank, the returned meta is row-major.
+// in memory as the result's. If the result is not dense, or if the ranks differ, the returned meta is row-major.
 func inResultOrder(meta, result tensor.Meta) tensor.Meta {
 	if order, isDense := tensor.OrderOf(result); isDense && meta.Rank() == result.Rank() {
 		return meta.WithStrides(order.Strides(meta.Shape))

@@ -1,9 +1,9 @@
 // Package folds defines ops that reduce dimensions of one operand ([Define]), for reductions and poolings.
 //
 // A [Spec] describes a call: the reduced dimensions, the dtypes, and the [Computation] of the results of a row. A row
-// has the elements of one result: all indices of the reduced dimensions at one index of the others. The computation is
-// an expression. Without an expression, or where the interpreter of expressions would be slower, it is a loop in Go
-// (iter.Fold). The package comment of reduce has measurements.
+// has the elements of one result: all indices of the reduced dimensions at one index of the other dimensions. The
+// computation is an expression. Without an expression, or where the interpreter of expressions would be slower, it is a
+// loop in Go (iter.Fold). The package comment of reduce has measurements.
 package folds
 
 import (

@@ -7,8 +7,8 @@ import (
 )
 
 // This file computes sums, and means as sums divided by a number. [Summing] has three forms of the computation: an
-// expression (sumExpression in rows.go), loops in Go ([iter.Fold]) and a reference. The loops add the elements of a row
-// to one sum ([SumRow]), or the elements of a row to one sum each ([SumColumns]), whichever suits the strides.
+// expression (sumExpression in rows.go), loops in Go ([iter.Fold]) and a reference. Depending on the strides, a loop
+// adds all elements of a row to one sum ([SumRow]), or adds element i of a row to sum i ([SumColumns]).
 
 // SumDType returns the dtype of a sum of elements of a dtype: requested if it is valid, else int64 for bools and
 // integers, and dtype for others.

@@ -10,8 +10,8 @@ import (
 )
 
 // This file has the kernel for lines of more than maxChunkLine elements, which all workers transform together. A line
-// has the elements along the transformed dimension at one index of the others. A [fourierSpec] describes the transform
-// that a call computes.
+// has the elements along the transformed dimension at one index of the other dimensions. A [fourierSpec] describes the
+// transform that a call computes.
 
 const (
 	// maxChunkLine is the greatest length of a line that one worker transforms alone.

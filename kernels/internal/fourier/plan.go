@@ -12,9 +12,9 @@ import (
 )
 
 // fourier computes discrete Fourier transforms of one length n: result k is the sum over j of x[j] * exp(-2 pi i
-// j*k/n). If the prime factors of n are small, it uses mixed radices: each stage combines the transforms of the stage
-// before into longer ones. For example, n = 12 has the factors 4 and 3; the first stage computes 3 transforms of 4
-// elements, and the second combines them into one of 12. Roots of unity are computed once, in float64.
+// j*k/n). If the prime factors of n are small, it uses mixed radices: each stage combines the transforms of the
+// previous stage into longer transforms. For example, n = 12 has the factors 4 and 3; the first stage computes 3
+// transforms of 4 elements, and the second combines them into one of 12. Roots of unity are computed once, in float64.
 //
 // Other lengths use Bluestein's algorithm. Because 2*j*k = j*j + k*k - (k-j)*(k-j), result k is
 //

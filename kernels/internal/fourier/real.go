@@ -24,8 +24,9 @@ func newRealFourier(n int) *realFourier {
 //
 //	(z[k] + conj(z[m-k]))/2 - i*w^k*(z[k] - conj(z[m-k]))/2
 //
-// The first summand is element k of the transform of the even elements, the other one that of the odd elements times
-// w^k. As z has the period m, frequencies 0 and m are re z[0] + im z[0] and re z[0] - im z[0].
+// The first summand is element k of the transform of the even elements. The second is w^k times element k of the
+// transform of the odd elements. As z has the period m, frequency 0 is re z[0] + im z[0], and frequency m is re z[0] -
+// im z[0].
 func (f *realFourier) forwardReal(x, scratch []complex128) {
 	m := f.half.n
 	for j := range x[:m] {
@@ -49,8 +50,8 @@ func (f *realFourier) forwardReal(x, scratch []complex128) {
 
 // forwardToReal transforms the n elements of x, whose transform is real. x[n-j] must be conj(x[j]). scratch is
 // temporary memory of f.half.workLen() elements. The frequencies 2k are the transform of even[j] = x[j] + x[j+m], and
-// the frequencies 2k+1 that of odd[j] = (x[j] - x[j+m])*w^j. As both are real, one transform of even + i*odd computes
-// both.
+// the frequencies 2k+1 are the transform of odd[j] = (x[j] - x[j+m])*w^j. As both transforms are real, one transform of
+// even + i*odd computes both.
 func (f *realFourier) forwardToReal(x, scratch []complex128) {
 	m := f.half.n
 	low, high := x[:m], x[m:][:m]

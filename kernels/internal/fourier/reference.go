@@ -64,8 +64,8 @@ func imagCoords(coords []int) []int {
 	return coords
 }
 
-// refDFT computes the forward or inverse transform of a length by its definition, without a scale. x is truncated or
-// zero-padded to that length.
+// refDFT computes the forward or inverse transform of the given length by its definition, without a scale. x is
+// truncated or zero-padded to that length.
 func refDFT(x []complex128, length int, isInverse bool) []complex128 {
 	out := make([]complex128, length)
 	for k := range out {

@@ -117,7 +117,8 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	lines, read, write := spec.access(c)
 	forward, workLen := spec.lineTransform(c.Out[0].DType)
 	memoryLen := spec.points + workLen
-	// offsets has the operand's line, then the result's, as in access. In mem.Ptrs the result is first.
+	// offsets has the offset of the operand's line, then of the result's line, as in access. In mem.Ptrs, the result is
+	// first.
 	phase := lines.Phase(transformCost*spec.points, func(mem *graph.Mem, offsets [4]int) error {
 		memory := unsafe.Slice((*complex128)(unsafe.Pointer(unsafe.SliceData(mem.WorkerScratch))), memoryLen)
 		values, scratch := memory[:spec.points], memory[spec.points:]
@@ -133,13 +134,13 @@ func (spec *fourierSpec) kernel(c *graph.Call) *graph.Kernel {
 	return &graph.Kernel{WorkerScratch: complexBytes * memoryLen, Phases: []graph.Phase{phase}}
 }
 
-// load fills values with the elements first, first+step, first+2*step and so on of a line of the operand, which is cut
-// or extended by zeros to the length of the transform. If isToReal is set, the second half of the line is the mirrored
-// conjugate of the first. read reads elements of the operand; its step may be negative.
+// load fills values with the elements first, first+step, first+2*step and so on of a line of the operand. The line is
+// cut, or extended by zeros, to the length of the transform. If isToReal is set, the second half of the line is the
+// mirrored conjugate of the first. read reads elements of the operand; its step may be negative.
 func (spec *fourierSpec) load(values []complex128, first, step int, read func(values []complex128, first, step int)) {
 	available := spec.available()
 	count := min(len(values), kit.DivUp(max(0, available-first), step)) // values that the operand has
-	// Without such values, the address of element first may be outside of the operand.
+	// If there are none, the address of element first may be outside of the operand.
 	if count > 0 {
 		read(values[:count], first, step)
 	}
@@ -147,7 +148,7 @@ func (spec *fourierSpec) load(values []complex128, first, step int, read func(va
 	if !spec.isToReal {
 		return
 	}
-	// Element j is the conjugate of element points-j, if the operand has that.
+	// Element j is the conjugate of element points-j, if the operand has element points-j.
 	mirrored := max(count, kit.DivUp(max(0, spec.points-available+1-first), step))
 	if mirrored < len(values) {
 		read(values[mirrored:], spec.points-(first+mirrored*step), -step)
@@ -185,9 +186,9 @@ func (spec *fourierSpec) transform(forward func(x, scratch []complex128), values
 	spec.scaleFrequencies(values[:spec.outLen])
 }
 
-// lineTransform returns a function that sets the first outLen elements of x to those of its forward transform, and the
-// number of elements of scratch. result is the dtype of the result. An inverse transform conjugates x before and after;
-// the conjugates are also real, or have a real transform.
+// lineTransform returns a function that replaces the first outLen elements of x by the first outLen elements of its
+// forward transform. It also returns the number of elements of scratch. result is the dtype of the result. An inverse
+// transform conjugates x before and after; the conjugates are also real, or have a real transform.
 func (spec *fourierSpec) lineTransform(result tensor.DType) (forward func(x, scratch []complex128), workLen int) {
 	if !spec.usesHalfLength(result) {
 		f := newFourier(spec.points)
@@ -201,8 +202,8 @@ func (spec *fourierSpec) lineTransform(result tensor.DType) (forward func(x, scr
 }
 
 // usesHalfLength reports whether a line is transformed by a complex transform of half its length. A transform to
-// float64 is not, because forwardToReal has a greater rounding error than the real part of a complex transform. A line
-// of 4 points is not, because firstRadix4 is faster.
+// float64 does not use half the length, because forwardToReal has a greater rounding error than the real part of a
+// complex transform. A line of 4 points does not either, because firstRadix4 is faster.
 func (spec *fourierSpec) usesHalfLength(result tensor.DType) bool {
 	return spec.points <= maxChunkLine && spec.points%2 == 0 && spec.points != 4 &&
 		(spec.isToReal && result != tensor.Float64 || spec.isFromReal && spec.isOnesided)

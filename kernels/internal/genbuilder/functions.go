@@ -159,7 +159,7 @@ func (f *function) addAttributes(names nameSet) {
 
 // checkNames returns an error if two declarations have the same name.
 func checkNames(list []*function, handDeclared map[string]bool) error {
-	owners := map[string]string{} // by declared name: what declares it
+	owners := map[string]string{} // by declared name: the op, or another description, of its declaration
 	for name := range handDeclared {
 		owners[name] = "a hand-written declaration of package op"
 	}

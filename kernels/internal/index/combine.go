@@ -8,8 +8,8 @@ import (
 )
 
 // This file has the inner loops of scatters. A loop combines each element of a row of the plain operand (the source of
-// the scatter) into an element of the table (the value that is written), at a constant step or at given offsets, in
-// bytes:
+// the scatter) into an element of the table (the value that is written). The elements of the table are at a constant
+// step or at given offsets. Steps and offsets are in bytes:
 //
 //	table[i*tableStep] = combine(table[i*tableStep], plain[i*plainStep])
 //	table[offsets[i]]  = combine(table[offsets[i]],  plain[i*plainStep])

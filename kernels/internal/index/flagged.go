@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file returns the slices or the indices of a value's elements that have their flag set. Its loops store before
-// they test a flag: a later element overwrites an element whose flag is not set. This has no branch that depends on
-// data.
+// The functions of this file return the slices, or the indices of the elements, whose flag is true. A loop stores each
+// element before it tests the flag: the next element overwrites an element whose flag is false. Such a loop has no
+// branch that depends on data.
 
-// keepSlices returns a row-major copy of the slices of a tensor along dim that have their flag set.
+// keepSlices returns a row-major copy of the slices of a tensor along dim whose flag is true.
 func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*tensor.Tensor, error) {
 	count := countTrue(ctx, flags)
 	if t.Rank() == 1 {
@@ -23,7 +23,7 @@ func keepSlices(ctx context.Context, t *tensor.Tensor, dim int, flags []bool) (*
 	return pickSlices(ctx, t, dim, indices)
 }
 
-// keepElements is keepSlices for a vector. count is the number of flags that are set.
+// keepElements is keepSlices for a vector. count is the number of true flags.
 func keepElements(ctx context.Context, t *tensor.Tensor, flags []bool, count int) *tensor.Tensor {
 	out := tensor.Zeros(t.DType, count)
 	size, step := t.DType.Size(), kit.ByteStride(t.Meta, 0)
@@ -34,8 +34,9 @@ func keepElements(ctx context.Context, t *tensor.Tensor, flags []bool, count int
 	return out
 }
 
-// keepLoops has the loops of keepElements, indexed by element size in bytes. A loop appends the elements at source +
-// i*step with flags[i] set to the first `kept` elements of out, and returns the new number of elements.
+// keepLoops has the loops of keepElements, indexed by element size in bytes. out has `kept` elements before a call of a
+// loop. The loop appends the element at source + i*step for each i whose flags[i] is true. It returns the new number of
+// elements.
 var keepLoops = [17]func(out *tensor.Tensor, kept int, source unsafe.Pointer, step int, flags []bool) int{
 	1: keepRow[uint8], 2: keepRow[uint16], 4: keepRow[uint32], 8: keepRow[uint64], 16: keepRow[[2]uint64]}
 
@@ -68,8 +69,8 @@ func nonzeroIndices(ctx context.Context, self *tensor.Tensor) (*tensor.Tensor, e
 	return out.View(tensor.Meta{DType: tensor.Int64, Shape: []int{count, rank}, Strides: []int{1, count}})
 }
 
-// splitPositions replaces positions in row-major order, which ascend, by the indices in the last dimension, and writes
-// the indices in the other dimensions. The list indices has a column of equal length for each dimension, and `first` is
+// splitPositions replaces ascending row-major positions by their indices in the last dimension, and writes their
+// indices in the other dimensions. The list `indices` has a column of equal length for each dimension, and `first` is
 // the place of the first position in its column.
 func splitPositions(indices []int64, first int, positions []int64, shape []int) {
 	lastDim := len(shape) - 1
@@ -95,7 +96,7 @@ func splitPositions(indices []int64, first int, positions []int64, shape []int) 
 	}
 }
 
-// trueIndices writes the indices of the flags that are set to a list that has an element for each.
+// trueIndices fills a list with the indices of the true flags. The list has one element for each true flag.
 func trueIndices[T int | int64](ctx context.Context, indices []T, flags []bool) {
 	found := 0
 	kit.ForEachBlock(ctx, len(flags), func(begin, end int) {

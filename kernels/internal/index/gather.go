@@ -317,8 +317,8 @@ func takeKernel(c *graph.Call, index tensor.Meta) *graph.Kernel {
 	const indexOperand = 2 // its index in operands
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), table, operandAt(2, index)},
 		lookups: []lookup{{operand: indexOperand, isInt64: index.DType == tensor.Int64, size: selfMeta.Numel(),
-			// With flatLayout, the lookup converts a flat index to coordinates, and these to an offset by the strides
-			// of self. byteStride is then the size of an element.
+			// With flatLayout, the lookup converts a flat index to coordinates, and the coordinates to an offset by the
+			// strides of self. byteStride is then the size of an element.
 			flatLayout: &selfMeta, byteStride: selfMeta.DType.Size()}}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }

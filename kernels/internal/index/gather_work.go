@@ -11,7 +11,7 @@ const (
 	lookupRate = "gather.lookup" // the time of an element that is looked up separately
 )
 
-// gatherUnit is what a gather copies from operand 0 for each index that it looks up.
+// gatherUnit is the unit that a gather copies from operand 0 for each index: an element or a slice.
 type gatherUnit uint8
 
 const (
@@ -40,8 +40,8 @@ func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, erro
 	return []graph.Impl{impl}
 }
 
-// gatherWork returns the work of a call, which is the same for every walk (order of the loops). It assumes that the op
-// reads as many bytes from operand 0 as the result has.
+// gatherWork returns the work of a call, which is the same for every walk (order of the loops). It assumes that the
+// number of bytes read from operand 0 is the number of bytes of the result.
 func gatherWork(call *graph.Call, unit gatherUnit) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	for i := 1; i < len(call.In); i++ {

@@ -135,8 +135,8 @@ func checkFillValue(call *graph.Call, self, value tensor.Type) error {
 	return nil
 }
 
-// checkSource returns PyTorch's error if the dtype or the slices of the source of index_add or index_copy do not match
-// self and the number of indices.
+// checkSource checks the source of index_add or index_copy. It returns PyTorch's error if the dtype or the shape of the
+// slices does not match self, or if the number of slices is not the number of indices.
 func checkSource(name string, self, src tensor.Type, dim int, indexCount sym.Int) error {
 	if src.DType != self.DType {
 		return fmt.Errorf("%s(): self (%s) and source (%s) must have the same scalar type", name, self.DType.TorchName(),

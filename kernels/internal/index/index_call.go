@@ -52,7 +52,8 @@ func newIndexCall(call *graph.Call) (*indexCall, error) {
 			return nil, errors.New("index is out of bounds for dimension with size 0")
 		}
 	}
-	// The dimensions of the indices replace the indexed dimensions if these are adjacent; otherwise they come first.
+	// If the indexed dimensions are adjacent, the dimensions of the indices replace them. Otherwise the dimensions of
+	// the indices come first.
 	firstDim, lastDim := parsed.indices[0].dim, parsed.indices[len(parsed.indices)-1].dim
 	if lastDim-firstDim == len(parsed.indices)-1 {
 		parsed.firstIndexDim = firstDim

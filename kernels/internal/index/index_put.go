@@ -151,7 +151,8 @@ func compileIndexPut(c *graph.Call) (*graph.Kernel, error) {
 		return nil, err
 	}
 	table := kit.KnownMeta(parsed.table)
-	// Mem.Ptrs has another order: the result, self, values and then an index operand for each dimension.
+	// The order in Mem.Ptrs differs from the order in the walk: the result, self, values and then an index operand for
+	// each dimension.
 	const valuesPtr, firstIndexPtr = 2, 3
 	walk := &indexedWalk{shape: shape, writesTable: true, operands: []walkOperand{
 		operandAt(valuesPtr, kit.KnownMeta(values)), {kit.OutBuffer(c, 0), kit.ByteStrides(table)}}}

@@ -78,7 +78,7 @@ func rowMajorResult(c *graph.Call) (tensor.Type, error) {
 	return tensor.NewType(c.Type(0).DType, shape...), err
 }
 
-// refMaskedFill is the reference. A value of another dtype must fit the dtype of self.
+// refMaskedFill is the reference. If the value has another dtype than self, it must fit the dtype of self.
 func refMaskedFill(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if in[2].Rank() == 0 && in[2].DType != in[0].DType {
 		if err := kit.CheckNumberFits(in[2].At(), in[0].DType); err != nil {
@@ -111,8 +111,8 @@ func convertingFill(dtype, valueDType tensor.DType) rule.Kernel {
 	}, dtype, dtype, tensor.Bool, valueDType)
 }
 
-// fillLoops has the loops that copy n elements of self to dst, but the value where the mask is set. They are indexed by
-// element size in bytes.
+// fillLoops has the loops that copy n elements of self to dst. Where the mask is set, they write the value instead.
+// They are indexed by element size in bytes.
 var fillLoops = [17]func(dst, self, mask, value unsafe.Pointer, n int){1: fillMasked[uint8], 2: fillMasked[uint16],
 	4: fillMasked[uint32], 8: fillMasked[uint64], 16: fillMasked[[2]uint64]}
 

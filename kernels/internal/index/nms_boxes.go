@@ -27,8 +27,8 @@ func NewBox(isCentered bool, coordinates [4]float64) Box {
 	}
 }
 
-// IOU returns the intersection over union of two boxes: the quotient of these areas. It is 0 if the boxes do not
-// intersect.
+// IOU returns the intersection over union of two boxes: the area of the intersection divided by the area of the union.
+// It is 0 if the boxes do not intersect.
 func (b *Box) IOU(other *Box) float64 {
 	width, height := min(b.X1, other.X1)-max(b.X0, other.X0), min(b.Y1, other.Y1)-max(b.Y0, other.Y0)
 	if !(width > 0 && height > 0) {

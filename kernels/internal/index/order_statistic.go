@@ -35,7 +35,7 @@ type modeAttrs struct {
 // dimension 1. If the op median is called without dim, all elements are one line.
 //
 // Equal elements of a line are ranked by index, and NaN is ranked last. The line [5 2 9 2] is ranked 2 (index 1), 2
-// (index 3), 5, 9. The ops take of this line:
+// (index 3), 5, 9. The ops take these elements of the line:
 //
 //	kthvalue, k=3:  the third element, 5, index 0
 //	median:         the second of four elements, 2, index 3

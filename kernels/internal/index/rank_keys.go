@@ -66,7 +66,7 @@ func (r *keyReader) read(keys []uint64, src unsafe.Pointer, step int) {
 }
 
 // float32Key returns the key of a float32 with the given bits. The bits of positive numbers have the order of the
-// numbers, and those of negative numbers the inverse order.
+// numbers, and the bits of negative numbers have the inverse order.
 func float32Key(bits uint32) uint32 {
 	const sign, infinity = 1 << 31, 0xff << 23
 	switch {

@@ -8,12 +8,12 @@ import (
 )
 
 // sortPositions returns the indices of keys in ascending order of the keys. Equal keys keep their order. words and
-// swapped are temporary memory of the length of keys. The result is one of them, and sortPositions returns the other
-// one too. swapped may have the memory of keys if a difference of keys and an index have at most 64 bits together.
+// swapped are temporary memory of the length of keys. sorted is one of these two lists, and free is the other. swapped
+// may have the memory of keys if a difference of keys and an index have at most 64 bits together.
 //
-// A word has bits of a key and, in its low bits, the index of the key. A word that is too short for all bits of the
-// keys has the lowest ones first. After the words are sorted, the next bits of the keys replace them, and so on: a
-// radix sort.
+// A word has some bits of a key and, in its low bits, the index of the key. If a word is too short for all bits of a
+// key, it first has the lowest bits of the key. After the words are sorted by these bits, the next bits of the keys
+// replace them, and so on: a radix sort.
 func sortPositions(ctx context.Context, keys, words, swapped []uint64) (sorted, free []uint64) {
 	least, keyBits := keyRange(ctx, keys)
 	indexBits := positionBits(len(keys))

@@ -145,7 +145,7 @@ func (r repeatCounts) total(ctx context.Context, count int) (total int, err erro
 }
 
 // newRepeatCall checks a call of repeat_interleave and returns its description. The numbers of repetitions are operand
-// 1, the attribute repeats, or, without both, self.
+// 1 or the attribute repeats. If the call has neither, they are self.
 func newRepeatCall(call *graph.Call) (*repeatCall, error) {
 	attrs, self := kit.Attrs[*repeatInterleaveAttrs](call), call.Type(0)
 	if call.HasOperand(1) && attrs.Repeats != nil {

@@ -222,7 +222,7 @@ func (k *tfidfKernel) writeRow(mem *graph.Mem, row int) {
 	}
 }
 
-// includes reports whether the attributes request n-grams of the length of the given one.
+// includes reports whether the attributes request n-grams of the length of gram.
 func (t *tfidf) includes(gram *tfidfGram) bool {
 	return len(gram.ids) >= t.attrs.MinGramLength && len(gram.ids) <= t.attrs.MaxGramLength
 }

@@ -109,7 +109,7 @@ func inferTreeEnsemble(c *graph.Call) ([]graph.Result, error) {
 	return c.NewResult(out), err
 }
 
-// checkTreeOperand returns an error if operand i has the wrong dtype, or another shape than the given one.
+// checkTreeOperand returns an error if operand i has the wrong dtype, or a shape that differs from the given shape.
 func checkTreeOperand(c *graph.Call, i int, shape []sym.Int) error {
 	operandType, wantDType := c.Type(i), tensor.Int32
 	if i == treeThresholds || i == treeWeights {

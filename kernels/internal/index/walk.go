@@ -333,7 +333,7 @@ func (walk *indexedWalk) setOffsets(offsets []int, addresses *[maxOperands]unsaf
 		if err := l.addOffsets(offsets, base, unsafe.Add(addresses[l.operand], first*step), step); err != nil {
 			return err
 		}
-		base = nil // the offsets of other lookups are added to those of the first one
+		base = nil // the offsets of later lookups are added to the offsets of the first lookup
 	}
 	return nil
 }
@@ -350,7 +350,7 @@ func (l *lookup) offset(address unsafe.Pointer) (int, error) {
 }
 
 // addOffsets reads indices that are step bytes apart, from an address on. It sets offsets to base plus the byte offsets
-// of the indices in the table. If base is nil, it adds them to offsets.
+// of the indices in the table. If base is nil, it adds the byte offsets to offsets.
 func (l *lookup) addOffsets(offsets []int, base *linearOffsets, address unsafe.Pointer, step int) error {
 	address = unsafe.Add(address, l.byteOffset)
 	isFlat := l.flatLayout != nil && !l.flatLayout.IsContiguous()

@@ -74,8 +74,8 @@ func Infer(op *graph.Op, call *graph.Call) ([]graph.Result, error) {
 	return results, err
 }
 
-// RunCall infers and runs a call, sets call.Out, and returns the results. Chunks run as by RunKernel. in has nil for an
-// operand that is a plain number. layouts overrides the inferred layouts of the first outputs.
+// RunCall infers and runs a call, sets call.Out, and returns the results. Chunks run in the order of RunKernel. in has
+// nil for an operand that is a plain number. layouts overrides the inferred layouts of the first outputs.
 func RunCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...tensor.Meta) ([]*tensor.Tensor, error) {
 	results, err := Infer(op, call)
 	if err != nil {
@@ -123,8 +123,9 @@ func makeOutputs(call *graph.Call, results []graph.Result, in []*tensor.Tensor, 
 	return outputs, hasNew, nil
 }
 
-// encodeAttrs converts decoded attributes, a pointer to a struct, to attributes by name, as a caller gives them. A zero
-// number or false is encoded, because a caller may have given it. Any other zero field is an unset attribute.
+// encodeAttrs converts decoded attributes (a pointer to a struct) to attributes by name, the form in which a caller
+// gives them. A zero number or false is encoded, because a caller may have given it. Any other zero field is an unset
+// attribute.
 func encodeAttrs(attrs any) graph.Attrs {
 	encoded, fields := graph.Attrs{}, reflect.ValueOf(attrs).Elem()
 	for i := range fields.NumField() {

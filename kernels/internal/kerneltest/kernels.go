@@ -99,8 +99,8 @@ func NewCall(name string, attrs graph.Attrs, in []*tensor.Tensor, constants ...i
 }
 
 // RunInFilledMemory runs the call. Scratch memory is first filled with the byte fill. The chunks run in ascending
-// order, or in descending order if isReversed is set. An op with Decompose is run part by part instead, without fill
-// and isReversed.
+// order, or in descending order if isReversed is set. An op with Decompose is run part by part instead; fill and
+// isReversed then have no effect.
 func RunInFilledMemory(op *graph.Op, call *graph.Call, in []*tensor.Tensor, fill byte,
 	isReversed bool) ([]*tensor.Tensor, error) {
 	if op.Decompose != nil {

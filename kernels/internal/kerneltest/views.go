@@ -45,7 +45,7 @@ func CheckAgainstRef(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs,
 		}
 	}
 	compareResults(RunNode(t, node, in))
-	// A planner may request results in another layout than the inferred layout.
+	// A planner may request results in a layout that differs from the inferred layout.
 	call := node.Call()
 	out := make([]*tensor.Tensor, len(call.Out))
 	for i := range call.Out {

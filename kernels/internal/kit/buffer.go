@@ -72,7 +72,7 @@ func DataBuffer(data *tensor.Tensor) Buffer {
 	return Buffer{Meta: meta, Data: data, memory: inKernel}
 }
 
-// IsGiven reports whether the buffer is not an omitted operand.
+// IsGiven reports whether the buffer has a value. It is false for an omitted operand.
 func (b *Buffer) IsGiven() bool { return b.memory != noMemory }
 
 // IsInKernel reports whether the elements belong to the kernel.

@@ -28,8 +28,8 @@ func FormulaKernel(formula *expr.Formula, attrs map[string]tensor.Scalar, result
 }
 
 // FormulaLoop compiles the loop of a formula ([expr.Parse]) for operands with the given names and types. onePerRow[i]
-// is set if operand i has only one element per row. A nil onePerRow stands for no such operand. out has the dtypes of
-// the results. If out is omitted, results have the dtypes that the formula computes.
+// is set if operand i has only one element per row. A nil onePerRow means that there is no such operand. out has the
+// dtypes of the results. If out is omitted, results have the dtypes that the formula computes.
 func FormulaLoop(text string, names []string, types []tensor.DType, onePerRow []bool, out ...tensor.DType) (*loops.Loop,
 	error) {
 	formula, err := expr.Parse(text, names...)

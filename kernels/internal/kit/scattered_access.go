@@ -7,8 +7,8 @@ import (
 
 // AddScatteredAccess counts the bytes of scattered results as strided accesses in work, instead of dense accesses. A
 // result is scattered if the innermost dimension of the loop, which runs in the given order, does not have the least
-// stride of the result. The walk (a loop order with layouts of the results) gives the layouts of the results. Results
-// of another rank than the order do not count as scattered. If the order is empty, no result counts.
+// stride of the result. The walk (a loop order with layouts of the results) gives the layouts of the results. A result
+// whose rank differs from the order's does not count as scattered. If the order is empty, no result counts.
 func AddScatteredAccess(work *graph.Work, c *graph.Call, walk graph.Walk, order tensor.Order) {
 	for i, meta := range c.Out {
 		if laidOut := walk.ResultLayout(i, meta); order != "" && order.Rank() == meta.Rank() &&

@@ -81,7 +81,7 @@ func (t *task[T]) mirrorTriangle(a matrix[T], isUpper bool) {
 }
 
 // setNonFiniteResults sets the results for a Hermitian matrix with NaNs or infinities as LAPACK does: the eigenvalues
-// are NaN, except that of a 1x1 matrix. With more than two rows, it fails unless onlyDiagonalIsInfinite.
+// are NaN, except the eigenvalue of a 1x1 matrix. With more than two rows, it fails unless onlyDiagonalIsInfinite.
 func (t *task[T]) setNonFiniteResults(a matrix[T]) error {
 	onlyDiagonalIsInfinite := t.onlyDiagonalIsInfinite(a)
 	if a.rows > 2 && !onlyDiagonalIsInfinite {

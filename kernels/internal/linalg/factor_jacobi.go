@@ -35,8 +35,8 @@ func (s *solver[T]) svd(a, u, v matrix[T]) []float64 {
 			continue
 		}
 		copy(v.column(k), unsortedV.column(j))
-		// A column of A*V that fails this test is only rounding error and has no meaningful direction: its norm is below
-		// minNorm, and far below the largest.
+		// A column of A*V that fails this test is only rounding error and has no meaningful direction: its norm is
+		// below minNorm, and far below the largest norm.
 		if norms[j] >= minNorm || norms[j] > norms[order[0]]*0x1p-53 {
 			rank = k + 1
 			column := a.column(j)

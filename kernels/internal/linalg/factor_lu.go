@@ -119,7 +119,7 @@ func (s *solver[T]) solveLU(factors matrix[T], pivots []int, b matrix[T], isAdjo
 
 // cholesky overwrites the lower triangle of a with the factor L of a = L L^H. It does not read the elements above the
 // diagonal, and overwrites them with zeros. The result is 0, or the order of the first leading minor that is not
-// positive. In the latter case, the columns of L from this order on are not computed.
+// positive. If there is such a minor, the columns of L from its order on are not computed.
 func (s *solver[T]) cholesky(a matrix[T]) (failedMinor int) {
 	for k := range a.cols {
 		column := a.column(k)

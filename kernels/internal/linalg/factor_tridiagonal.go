@@ -6,7 +6,7 @@ import (
 )
 
 // This file computes eigenvalues of Hermitian matrices ([solver.eigh]): reflections reduce the matrix to a real
-// tridiagonal matrix, and the implicit QL algorithm reduces that to a diagonal matrix.
+// tridiagonal matrix, and the implicit QL algorithm reduces the tridiagonal matrix to a diagonal matrix.
 
 // eigh returns the eigenvalues of the Hermitian matrix A, the argument a, in ascending order. It sets the columns of v
 // to eigenvectors of norm 1, unless v is nil. a is overwritten.
@@ -58,8 +58,9 @@ func (s *solver[T]) tridiagonalize(a matrix[T]) (diagonal, offDiagonal []float64
 	return diagonal, offDiagonal, tau
 }
 
-// reflectBothSides overwrites the square B of the rows and columns of a from first on with H^H*B*H, for the reflection
-// H = I - tau v v^H. With x = tau*B*v and w = x - (tau/2)*(x^H*v)*v, it is B - v*w^H - w*v^H. w is temporary memory.
+// reflectBothSides overwrites B with H^H*B*H, for the reflection H = I - tau v v^H. B is the part of a with the rows
+// and columns from first on. With x = tau*B*v and w = x - (tau/2)*(x^H*v)*v, the result is B - v*w^H - w*v^H. w is
+// temporary memory.
 func (s *solver[T]) reflectBothSides(a matrix[T], first int, tau T, v, w []T) {
 	clear(w)
 	for j, factor := range v {

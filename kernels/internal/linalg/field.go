@@ -269,8 +269,8 @@ func greatestPart(parts []float64) float64 {
 // 2^1024 is infinite.
 func scaleToOne(number float64) float64 { return math.Ldexp(1, min(-math.Ilogb(number), 1023)) }
 
-// limitExponents scales a matrix whose inner products of columns could overflow or underflow by a power of two. It
-// returns the factor, which is 1 for other matrices.
+// limitExponents scales a matrix by a power of two if inner products of its columns could overflow or underflow. It
+// returns the factor, which is 1 if the matrix is not scaled.
 func (s *solver[T]) limitExponents(a matrix[T]) float64 {
 	parts := s.parts(a.elements)
 	greatest := greatestPart(parts)

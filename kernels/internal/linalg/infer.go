@@ -67,7 +67,7 @@ func (m matrixCheck) checkDType(dtype tensor.DType) error {
 	return nil
 }
 
-// batchSizes returns the sizes of all dimensions of t but the last two.
+// batchSizes returns the sizes of all dimensions of t except the last two.
 func batchSizes(t tensor.Type) []sym.Int { return t.Shape[:t.Rank()-2] }
 
 // withBatch returns a shape: the sizes of a batch, followed by the given sizes.

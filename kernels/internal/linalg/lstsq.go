@@ -21,9 +21,9 @@ import (
 //	gelsd, gelss  solveBySVD:    singular values
 //
 // define.go has the types task and algorithm. A task is one index of the batch, with copies of the operands (in) and
-// results (out), which are 0 at first. An algorithm has the functions that compute a task, and two others: ranks gives
-// the number of dimensions besides the batch of each operand and result, and solverElements the number of elements of
-// temporary matrices. A solver has the arithmetic of real or complex numbers and allocates matrices.
+// results (out), which are 0 at first. An algorithm has the functions that compute a task. Its function ranks gives the
+// number of dimensions besides the batch of each operand and result. Its function solverElements gives the number of
+// elements of temporary matrices. A solver has the arithmetic of real or complex numbers and allocates matrices.
 
 type lstsqAttrs struct {
 	Rcond  *float64 `attr:"rcond" default:"none" doc:"gelsd, gelss: a singular value counts as 0 if it is at most rcond times the greatest one; gelsy: as many columns count as independent as possible while their condition number stays at most 1/rcond; default: max(rows, columns of A) times the precision of the dtype"`
@@ -293,8 +293,8 @@ func (s *solver[T]) solvePivoted(a, b, x matrix[T], rcond float64) (rank int) {
 	if minSize == 0 || a.at(0, 0) == 0 {
 		return 0
 	}
-	// The condition number of R[:k,:k] does not decrease with k, so a binary search finds the rank. Invariant: k = rank is
-	// small enough, and k = tooLarge is not.
+	// The condition number of R[:k,:k] does not decrease with k, so a binary search finds the rank. Invariant: R[:k,:k]
+	// is well-conditioned for k = rank, and not for k = tooLarge.
 	rank = 1
 	for tooLarge := minSize + 1; tooLarge-rank > 1; {
 		if k := (rank + tooLarge) / 2; s.isWellConditioned(a, k, rcond) {

@@ -41,10 +41,10 @@ var luResultNames = []string{"P", "L", "U"}
 // with itself.
 //
 // define.go has the types task and algorithm. A task is one index of the batch, with operands (in) and results (out,
-// which are 0 at first). An algorithm has the functions that compute a task, and two others: ranks gives the number of
-// dimensions besides the batch of each operand and result (2 for a matrix, 1 for pivots, 0 for info), and
-// solverElements the number of elements of temporary matrices, such as elementsOfCopies(1): one copy of all operands.
-// The matrices of a task are column-major.
+// which are 0 at first). An algorithm has the functions that compute a task. Its function ranks gives the number of
+// dimensions besides the batch of each operand and result: 2 for a matrix, 1 for pivots, 0 for info. Its function
+// solverElements gives the number of elements of temporary matrices. elementsOfCopies(1) stands for one copy of all
+// operands. The matrices of a task are column-major.
 var (
 	LUFactor   = luFactorOp(graph.SchemaOf[*luAttrs](), "linalg_lu_factor", []string{"LU", "pivots"})
 	LUFactorEx = luFactorOp(graph.SchemaOf[*luExAttrs](), "linalg_lu_factor_ex", []string{"LU", "pivots", "info"})

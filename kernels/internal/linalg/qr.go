@@ -31,10 +31,10 @@ type qrAttrs struct {
 //	r         Q empty   R [3, 3]
 //
 // define.go has the types task and algorithm. A task is one index of the batch, with copies of the operands (in), which
-// may be overwritten, and results (out), which are 0 at first. An algorithm has the functions that compute a task, and
-// two others: ranks gives the number of dimensions besides the batch of each operand and of each result (2 for a
-// matrix, 1 for a vector), and solverElements the number of elements of temporary matrices, such as one copy of all
-// operands (elementsOfCopies(1)).
+// may be overwritten, and results (out), which are 0 at first. An algorithm has the functions that compute a task. Its
+// function ranks gives the number of dimensions besides the batch of each operand and result: 2 for a matrix, 1 for a
+// vector. Its function solverElements gives the number of elements of temporary matrices. elementsOfCopies(1) stands
+// for one copy of all operands.
 var (
 	LinalgQR = qrOp(graph.SchemaOf[*linalgQRAttrs](), "linalg_qr", operandA, func(c *graph.Call) string {
 		return kit.Attrs[*linalgQRAttrs](c).Mode

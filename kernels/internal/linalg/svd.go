@@ -84,8 +84,7 @@ func inferSVD(c *graph.Call) ([]graph.Result, error) {
 }
 
 // svdElements is algorithm.solverElements for singular values. It returns a bound. U and V together have at most
-// max(2*in, out) elements. Each of the at most four other matrices of the solver has at most as many elements as the
-// operand.
+// max(2*in, out) elements. The solver has at most four other matrices. None of them has more elements than the operand.
 func svdElements(in, out int) int { return 4*in + max(2*in, out) }
 
 // checkDriver returns PyTorch's error for a driver. PyTorch checks the driver only if the operand has elements.

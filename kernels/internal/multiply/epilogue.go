@@ -54,9 +54,9 @@ func NewTileEpilogue(epilogue *fusion.Epilogue, columns, firstSlot int, hasLaneM
 }
 
 // AssignEpilogue chooses the code that applies an epilogue, and records the choice in epilogue. The code of the tiles
-// applies it if canApply is set and this code can compute it; otherwise a later phase does. AssignEpilogue returns the
-// epilogue of the tiles, without steps in the second case. columns is the number of columns of the result. Workers must
-// have [EpilogueLanes].
+// applies it if canApply is set and this code can compute it. Otherwise a later phase applies it, and the returned
+// epilogue of the tiles has no steps. columns is the number of columns of the result. Workers must have
+// [EpilogueLanes].
 func AssignEpilogue(epilogue *fusion.Epilogue, columns int, canApply bool) (tileEpilogue TileEpilogue) {
 	if canApply {
 		const hasLaneMemory = true
@@ -88,7 +88,7 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 		out.Op = tile.Scale
 	case isNumber: // addition of a number
 		return out, false
-	case step.AlongFastest && !isPerColumn: // a vector along another dimension than the columns
+	case step.AlongFastest && !isPerColumn: // a vector that is not along the columns
 		return out, false
 	case step.Op == expr.Add && isPerColumn:
 		out.Op = tile.AddLanes
@@ -96,7 +96,7 @@ func tileStep(step fusion.EpilogueStep, columns int) (out tile.EpilogueStep, ok 
 		out.Op = tile.MulLanes
 	case step.Op == expr.Add: // the operand has an element for each result
 		out.Op = tile.AddTile
-	case step.Op == expr.Mul: // likewise
+	case step.Op == expr.Mul: // the operand has a factor for each result
 		out.Op = tile.MulTile
 	default: // a minimum or maximum with an operand
 		return out, false

@@ -26,7 +26,8 @@ func denseFormat(dtype tensor.DType) string { return dtype.String() }
 
 // PackFunc returns the Pack function of an implementation whose kernel uses [copies.CompileInDType]. pack returns the
 // packing of an operand in the dtype of the computation, or false if the kernel does not pack the operand. pack may be
-// nil. If pack does not pack an operand of another dtype, PackFunc packs it as a copy in the dtype of the computation.
+// nil. An operand that pack does not pack is packed as a copy in the dtype of the computation, unless it already has
+// this dtype.
 func PackFunc(pack func(c *graph.Call, i int) (graph.Packing, bool)) func(*graph.Call, int) (graph.Packing, bool) {
 	return func(c *graph.Call, i int) (graph.Packing, bool) {
 		dtype, meta := ComputationDType(c), c.Meta(i)

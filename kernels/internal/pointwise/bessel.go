@@ -34,7 +34,7 @@ func besselFirst(name, kernel string, order int, isScaled bool) *graph.Op {
 }
 
 // besselFirstText returns the formula of a Bessel function of the first kind: a Chebyshev series in |x| for |x| up to 8
-// (small), and one in 1/|x| above (large).
+// (small), and a Chebyshev series in 1/|x| above 8 (large).
 func besselFirstText(order int, isScaled bool) string {
 	ifSmall, ifLarge := "small", "large / sqrt(a)"
 	if order == 1 {

@@ -163,7 +163,7 @@ func (bounds clampBounds) ref(dtype tensor.DType, operands []tensor.Scalar) tens
 }
 
 // wrapBound converts a bound to an integer dtype. A negative bound wraps if the dtype is unsigned. Bools are clamped as
-// int64. If the bound is not set, the result is neutral.
+// int64. If the bound is not set, the result is the argument `neutral`.
 func wrapBound(dtype tensor.DType, bound tensor.Scalar, neutral int64) int64 {
 	switch {
 	case !bound.IsSet():
