@@ -14,7 +14,7 @@ CONCURRENT = . ./internal/workerpool ./exec ./iter ./internal/endtoend
 SEQUENTIAL = ^(TestATen|TestBandsFail|TestBandsNeedMemory|TestBestPlans|TestCacheBits|TestCertificates.*|$(\
 	)TestCheapestWithin|TestClasses.*|TestCopyElementsEnds|$(\
 	)TestCopyInto(IsElementwise|OverlapAsPyTorch|Transposes)|TestDamagedCache|TestDetector|TestDeviceMemory|$(\
-	)TestFewestCopies|TestFoldingLeavesToTheRunWhatDoesNotFit|TestForkedGraphs|TestInferenceAllocates|$(\
+	)TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|$(\
 	)TestLiveBytes|TestManyThatTakeTurns|TestMemoryIsTakenOverInOrder|TestNormsAreRows|TestOpsAsText|$(\
 	)TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPackingEnds|TestPartsAreLaidOutAsTheWhole|$(\
 	)TestPins(AtSizes|Hold)|TestQuantizedConvolutionsAreOfBytes|TestQuantizesAnyNumber|TestReport|$(\

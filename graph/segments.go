@@ -28,8 +28,7 @@ import (
 //	y = mul(u, 2)       round 2
 //
 // A node depends on its operands ([Node.In]) and on the values to which its attributes refer ([ValueRef]). An attribute
-// must be known when its node is planned. Node.dependency(i) returns these values; the first len(n.In) are the
-// operands.
+// must be known when its node is planned. Node.dependency(i) returns these values, first the operands.
 
 // Segment is a part of a graph whose shapes depend on data. It is a single dynamic node, or a set of nodes that are
 // planned and run together when the values that they read are known. A Segment does not depend on the data.

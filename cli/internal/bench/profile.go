@@ -234,7 +234,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	wallTime := max(0, merged.last-merged.first-merged.nested)
-	if workers == 1 { // the worker may have computed other steps meanwhile; busy excludes them
+	if workers == 1 { // the worker may have computed other steps in between, which busy excludes
 		wallTime = min(wallTime, busy)
 	}
 	sum.wallTime += wallTime
