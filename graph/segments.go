@@ -28,7 +28,7 @@ import (
 //	y = mul(u, 2)       round 2
 //
 // A node depends on its operands ([Node.In]) and on the values to which its attributes refer ([ValueRef]). An attribute
-// must be known when its node is planned. Node.dependency(i) returns these values, first the operands.
+// must be known when its node is planned. Node.dependency(i) returns these values; operands come first.
 
 // Segment is a part of a graph whose shapes depend on data. It is a single dynamic node, or a set of nodes that are
 // planned and run together when the values that they read are known. A Segment does not depend on the data.
@@ -48,8 +48,7 @@ type Segment struct {
 
 // Segments divides the graph into segments, and returns them in an order in which they can run. The graph must be
 // sorted and inferred. Nodes on which no output depends are omitted. Each node is in the earliest possible round. A
-// node that depends only on constants is in each segment that reads its results, so that planning of this segment can
-// fold the node.
+// node that depends only on constants is in each segment that reads its results, so that planning can fold it there.
 func (g *Graph) Segments() []Segment {
 	nodes := g.neededNodes()
 	s := segmenter{graph: g, stages: NewByValue[stageOfValue](g)}
