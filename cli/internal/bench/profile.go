@@ -234,7 +234,7 @@ func (p *profile) addStep(record *runRecord, step int) {
 		*s = stepRecord{}
 	}
 	wallTime := max(0, merged.last-merged.first-merged.nested)
-	if workers == 1 { // the worker may have computed other steps meanwhile; busy excludes them
+	if workers == 1 { // the worker may also have computed other steps; busy excludes these steps
 		wallTime = min(wallTime, busy)
 	}
 	sum.wallTime += wallTime
