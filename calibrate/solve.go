@@ -55,7 +55,7 @@ func (m *measurer) startCurves() map[graph.Access]machine.Curve {
 		if p.innerKernel != "" {
 			continue
 		}
-		// The data of such a probe is in the cache level that the largest footprint of a timed step selects.
+		// Nothing evicts the data of this probe between calls, so the largest footprint of its steps selects the cache level.
 		if p.bytesBetweenCalls() == 0 {
 			p.footprintBytes = 0
 			for _, w := range p.stepWorks {

@@ -172,8 +172,8 @@ func tensorValues(args []Arg, inputs []*Value) ([]*Value, error) {
 	return values, nil
 }
 
-// inlineGraph adds copies of the nodes of body, a graph that node n runs. The copies read values instead of the inputs
-// of body. inlineGraph returns the copies of the outputs of body.
+// inlineGraph adds copies of the nodes of body, a graph that node n runs. The copies read values[i] instead of
+// input i of body. inlineGraph returns the copies of the outputs of body.
 func (inlining *inlining) inlineGraph(n *Node, body *Graph, values []*Value) ([]*Value, error) {
 	g := inlining.graph
 	copies := map[*Value]*Value{}
@@ -243,9 +243,8 @@ func (inlining *inlining) addNode(n *Node) {
 }
 
 // setReplacement records that a value replaces old, a result of the replaced node n. If a node added for n computes the
-// replacement, the replacement takes the name of old, and a node with a single result takes the name of n. If the
-// name of old is taken, the replacement and its node keep their names. If only the name of n is taken, only the node
-// keeps its name.
+// replacement, the replacement takes the name of old, and a node with a single result takes the name of n. Neither is
+// renamed if another value has the name of old. The node is not renamed if another node has the name of n.
 func (inlining *inlining) setReplacement(old, replacement *Value, n *Node) {
 	inlining.replacements[old] = replacement
 	if replacement.Node == nil || replacement.Node.PartOf != n || inlining.graph.nameIndex().isTaken(old.Name) {

@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// StepCode has the loops of a step that are compiled from expressions.
+// StepCode lists the loops of a step. It lists only loops that are compiled from expressions.
 type StepCode struct {
 	Step  string     `json:"step" doc:"The name of the step."`
 	Ops   []string   `json:"ops" doc:"The nodes that it computes."`
@@ -66,7 +66,7 @@ func Code(p *graphrun.Program, step string) (*StepCode, error) {
 	}
 	switch {
 	case len(code.Loops) > 0: // no reason is needed
-	case found.Loop != nil: // a pointwise step without compiled loops
+	case found.Loop != nil: // the step iterates over elements, but has no compiled loops
 		code.Why = "the op has no expression: a Go function computes its elements"
 	default:
 		code.Why = "the kernel of the step has no expression: it is written in Go, or only copies elements"

@@ -125,7 +125,7 @@ func (p docParser) list(element func() error) error {
 // begin reads the first token of an object or list, or null.
 func (p docParser) begin(kind jsontext.Kind, want string) (isNull bool, err error) {
 	switch p.PeekKind() {
-	case kind, 0, 'n': // ReadToken returns the syntax error of kind 0
+	case kind, 0, 'n': // kind 0 is a syntax error, which ReadToken returns
 	default:
 		return false, p.typeError(want)
 	}

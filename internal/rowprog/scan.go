@@ -15,7 +15,7 @@ type scan struct {
 	scanner     *expr.Scanner
 }
 
-// compileScans adds the scans of a pass: of the stored rows (expr.AtRow) that have one.
+// compileScans adds a scan to a pass for each stored row (expr.AtRow) that the pass scans.
 func (b *builder) compileScans(rowPass *expr.RowPass, pass *compiledPass) {
 	for _, place := range rowPass.Out {
 		if place.Kind != expr.AtRow || b.program.Rows[place.N].Scan == expr.Invalid {

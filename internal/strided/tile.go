@@ -6,11 +6,11 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// tileRoutine is a routine that transposes tiles in registers. A tile is `rows` by `cols` elements: `rows` adjacent
-// elements in dst, `cols` adjacent elements in src.
+// tileRoutine is a routine that transposes tiles in registers. A tile is `rows` by `cols` elements of a [matrix]. Each
+// column of the tile is `rows` adjacent elements in dst, and each row is `cols` adjacent elements in src.
 type tileRoutine struct {
 	rows, cols     int
-	minCols        int      // minimum number of columns of any routine with these rows
+	minCols        int      // columns of the narrowest routine with the same number of rows
 	ordinaryStores tileFunc // nil if another routine is faster
 	stream         tileFunc // with non-temporal stores, for dst and dstStep in multiples of a cache line; may be nil
 	closeRows      tileFunc // for close rows of dst ([matrix.rowsAreClose]) if it is faster there; may be nil
@@ -23,7 +23,8 @@ type tileFunc = func(n int, dst unsafe.Pointer, dstStep, dstNext int, src unsafe
 	after unsafe.Pointer)
 
 // panelTiles is the number of tiles in a panel. A panel writes adjacent lines of a row of dst, so the TLB entry of the
-// row is used several times. A panel reads few rows of src, so that their TLB entries also remain.
+// row is used several times. A panel reads few rows of src, so the next panel, which reads the same rows, finds their
+// TLB entries.
 const panelTiles = 4
 
 // matrix describes a transposition of rows by cols elements. The elements of a row are dense in src, and the
@@ -32,7 +33,7 @@ const panelTiles = 4
 //	dst[col*dstStep + row*elemBytes] = src[row*srcStep + col*elemBytes]
 type matrix struct {
 	dst, src              unsafe.Pointer
-	dstStep, srcStep      int            // bytes between columns in dst, and between rows in src
+	dstStep, srcStep      int            // bytes between columns of the matrix in dst, and between its rows in src
 	rows, cols, elemBytes int            // elemBytes is the size of an element in bytes
 	nonTemporal           bool           // use non-temporal stores for whole lines
 	scratch               unsafe.Pointer // squareScratchBytes bytes for transposeSquare; may be nil
@@ -49,7 +50,8 @@ func (m matrix) transpose() bool {
 			return true
 		}
 	}
-	// Three rows or columns are channels. transposed is the number of elements of each channel that were transposed.
+	// A matrix with three rows or columns is an image with three channels. transposed is the number of elements of each
+	// channel that were transposed.
 	transposed := m.transposeThreeChannels()
 	switch {
 	case transposed == 0:

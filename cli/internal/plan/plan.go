@@ -256,7 +256,7 @@ func (f *flags) runOnePlan(cmd *cobra.Command, path string, costProfile *machine
 		}
 		return f.addAnswers(job.Context, compiled, doc)
 	})
-	if !f.measure { // finish measures, which shows the progress, too
+	if !f.measure { // with measure, the method finish still shows progress
 		job.End()
 	}
 	if interruptErr := exit.InterruptError(job.Context); interruptErr != nil {

@@ -55,7 +55,7 @@ func lastFreeWindow(name, otherwise string, width int, isFree func(short string)
 func shortenName(name string, before, after, width int) string {
 	runes := []rune(name)
 	length := len(runes)
-	from, upTo := before, max(length-after, before+1) // the characters from to upTo-1 differ
+	from, upTo := before, max(length-after, before+1) // the characters [from, upTo) differ
 	halfWidth := (width - 1) / 2
 	isNearEnd := from < halfWidth || upTo > length-halfWidth
 	hasWideCharacters := term.Width(name) != length // or characters without a column

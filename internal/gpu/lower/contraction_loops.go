@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/ir"
 )
 
-// This file sorts the loops of a contraction into the lists rows, cols, sum and batch, and adds the code of offsets
-// along these lists.
+// This file sorts the loops of a contraction into the lists rows, cols, sum and batch, and emits the
+// code that computes offsets from the indices of the loops of a list.
 
 // loop is a loop of a list. It has a Size, and strides in elements: Out in the result, A and B in the factors, and Add
 // in the addend.

@@ -90,7 +90,7 @@ func compileDeform(call *graph.Call) (*graph.Kernel, error) {
 	if bias.IsGiven() {
 		bias = builder.ToRowMajor(bias, bias.Meta.DType)
 	}
-	// If the dtypes of the bias and the products differ, the op add adds the bias, because add promotes their dtypes.
+	// The product adds a bias of its own dtype. A bias of another dtype needs a call of the op add, which promotes dtypes.
 	productAddsBias := bias.IsGiven() && bias.Meta.DType == dtype
 	opAddsBias := bias.IsGiven() && !productAddsBias
 	var products kit.Buffer

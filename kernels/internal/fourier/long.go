@@ -31,12 +31,12 @@ const (
 //	chirp[k] * sum over j of (x[j]*chirp[j]) * conj(chirp[k-j])    with chirp[k] = exp(-pi i k*k / n)
 //
 // The sum is a convolution with the filter conj(chirp). Its transforms have a length that is a power of two. The four
-// phases transform:
+// phases are:
 //
-//	columns of the line times the chirp
-//	rows, then multiplication by the transform of the filter
-//	columns of this product
-//	rows, then multiplication by the chirp
+//  1. multiply the line by the chirp, and transform the columns
+//  2. transform the rows, and multiply by the transform of the filter
+//  3. transform the columns of this product
+//  4. transform the rows, and multiply by the chirp
 //
 // Earlier phases, once for all groups, transform the filter.
 //
@@ -46,7 +46,7 @@ const (
 //	maxLines to 2*maxLines-1   for a convolution: the products of the lines and the filter
 //	2*maxLines                 for a convolution: the transform of the filter
 type longFourier struct {
-	*matrixFourier              // the transform of a line, or the transforms of the convolution; its length is n
+	*matrixFourier              // the transform of a line, or the longer transforms of the convolution
 	spec           *fourierSpec // the transform that the call computes; its length is spec.points
 	chirp          *rootTable   // powers of exp(-pi i / spec.points), if a convolution transforms the lines; else nil
 	lines          *kit.LineSet
@@ -154,9 +154,9 @@ func (f *longFourier) phases(first, count int) []graph.Phase {
 		})}
 }
 
-// convolutionPhases is phases for Bluestein's convolution. The convolution is the inverse transform of the product of
-// both transforms. The inverse transform of x is conj(forward(conj(x))) * scale. (If the call itself is an inverse
-// transform, loadOperand and writeFrequencies conjugate its values in addition.)
+// convolutionPhases is [longFourier.phases] for Bluestein's convolution. The convolution is the inverse transform of
+// the product of both transforms. The inverse transform of x is conj(forward(conj(x))) * scale. (If the call itself is
+// an inverse transform, loadOperand and writeFrequencies conjugate its values in addition.)
 func (f *longFourier) convolutionPhases(first, count int) []graph.Phase {
 	scale := complex(1/float64(f.n), 0)
 	return []graph.Phase{
@@ -244,13 +244,13 @@ func (f *longFourier) chirpAt(k int) complex128 {
 	return f.chirp.power(k * k % (2 * f.spec.points))
 }
 
-// writeFrequencies scales the frequencies of a row of the matrix of a line and writes them to the result. It drops
-// frequencies that the result does not have.
+// writeFrequencies scales the frequencies of a row of the matrix of a line and writes them to the result. values[i] is
+// frequency row + i*rows. Frequencies that the result does not have are dropped.
 func (f *longFourier) writeFrequencies(mem *graph.Mem, line, row int, values []complex128) {
 	if row >= f.spec.outLen {
 		return
 	}
-	belowOutLen := kit.DivUp(f.spec.outLen-row, f.rows) // number of frequencies row, row+rows ... below outLen
+	belowOutLen := kit.DivUp(f.spec.outLen-row, f.rows) // number of these frequencies that are less than outLen
 	values = values[:min(len(values), belowOutLen)]
 	f.spec.scaleFrequencies(values)
 	f.write(unsafe.Add(mem.Ptrs[0], f.lines.Offsets(line)[1]), values, row, f.rows)

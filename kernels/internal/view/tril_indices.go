@@ -38,15 +38,16 @@ func triangleIndicesOp(name, doc string, isLower bool) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		attrs := kit.Attrs[*triangleIndicesAttrs](c)
 		switch {
-		case attrs.Row < 0:
+		case attrs.Row < 0: // PyTorch's message, without a space before the number
 			return nil, fmt.Errorf("row must be non-negative, got%d", attrs.Row)
 		case attrs.Col < 0:
 			return nil, fmt.Errorf("col must be non-negative, got%d", attrs.Col)
 		case attrs.DType != tensor.Int16 && attrs.DType != tensor.Int32 && attrs.DType != tensor.Int64:
 			return nil, kit.NotImplementedBy(name, attrs.DType)
 		}
+		// After this check, products of sizes do not overflow.
 		if err := tensor.CheckSizes(attrs.DType, sym.Ints(attrs.Row, attrs.Col)); err != nil {
-			return nil, err // products of sizes do not overflow
+			return nil, err
 		}
 		result, err := kit.FreshType(attrs.DType, sym.Ints(2, attrs.countInRows(attrs.Row, isLower)))
 		return c.NewResult(result), err

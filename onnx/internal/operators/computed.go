@@ -10,8 +10,8 @@ import (
 // enough: several axes, several sizes, or steps of unknown sign. WithType and WithRank record the dtype and rank of a
 // result if the op cannot infer them before the graph runs.
 
-// computedAxes splits x, a vector with a known number of axes or a single axis, into non-negative 0-dim values in
-// ascending order. rank is added to negative axes.
+// computedAxes returns the axes in x as 0-dim values, in ascending order. x is a single axis or a vector of known
+// length. rank is added to negative axes.
 func computedAxes(n *node, x *value, rank int) []*value {
 	count := n.LengthOf(x)
 	if count < 0 {

@@ -26,10 +26,10 @@ func biasSplitGelu(n *node) []*value {
 	if last < 0 {
 		n.Failf("operand 0 has no dimensions")
 	}
-	// chunk returns a single result if the dimension has size 1.
 	halves := n.Ops("chunk", graph.Attrs{"chunks": 2, "dim": last}, x)
-	if len(halves) != 2 {
-		n.Failf("the last dimension of operand 0 has no two halves")
+	size := n.SymShape(x)[last]
+	if number, known := size.Known(); len(halves) != 2 || known && number%2 != 0 {
+		n.Failf("size %s of the last dimension of operand 0 cannot be halved", size)
 	}
 	return single(n.Op("mul", nil, halves[0], n.Op("gelu", nil, halves[1])))
 }
