@@ -107,7 +107,7 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, option
 	return j, err
 }
 
-// sameFile reports whether the paths of an output and an input name one file.
+// sameFile reports whether the paths of an output and of an input lead to the same file.
 func sameFile(output, input string) bool {
 	if !strings.EqualFold(filepath.Ext(input), ".npz") {
 		return false
@@ -277,11 +277,12 @@ func readInput(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	const maxBytes = 1 << 46 // more than any machine has, and no overflow in Fits
-	if limit, ok := machine.Fits(int(min(info.Size(), maxBytes))); !ok {
-		return nil, fmt.Errorf("the file has %s and does not fit into memory: %v", machine.Bytes(int(info.Size())), limit)
+	const maxBytes = min(1<<46, math.MaxInt) // more than any machine has, and no overflow in Fits
+	size := int(min(info.Size(), maxBytes))
+	if limit, ok := machine.Fits(size); !ok {
+		return nil, fmt.Errorf("the file has %s and does not fit into memory: %v", machine.Bytes(size), limit)
 	}
-	data := make([]byte, info.Size())
+	data := make([]byte, size)
 	n, err := f.ReadAt(data, 0)
 	if n < len(data) {
 		return nil, fmt.Errorf("the file cannot be read: %w", err)
@@ -352,7 +353,7 @@ func runsOf(items []*item) []*batching.Run {
 	return runs
 }
 
-// releaseDecoded releases the share of items in the limit of decoded inputs.
+// releaseDecoded returns the bytes of items to the limit of decoded inputs.
 func (j *job) releaseDecoded(items []*item) {
 	for _, it := range items {
 		j.decodedBytes.Release(it.bytes)

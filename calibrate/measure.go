@@ -75,8 +75,8 @@ func (p *probe) prepare() (*runnable, error) {
 			build.addWarmup(result.Meta)
 		}
 	case p.bytesBetweenCalls() > 0:
-		// The op lgamma is slow: it takes about as long as a network with constants of this size. Other processes
-		// therefore have as much time to evict data from shared caches as during a run of the network.
+		// The op lgamma is slow: with this many bytes, it takes about as long as a run of a network that has
+		// constants of this size. Other processes therefore have as much time to evict data from shared caches.
 		build.evictCaches("lgamma", p.bytesBetweenCalls())
 	}
 	values := build.addCall(p.call)
@@ -112,7 +112,7 @@ func newBuilder(mayFuse bool) *builder {
 		watch: &stopWatch{untimed: map[string]bool{}, clockCostNS: clockCost()}}
 }
 
-// noIntegers is the limit of the integers in a tensor of floats, where it has no effect.
+// noIntegers is passed as the limit of integers for a tensor of floats, which has no integers.
 const noIntegers = 1
 
 // input adds an input of the graph with random elements. Integers are in [0, limit).

@@ -8,14 +8,14 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// definition is a function written in the language itself. Operands other than plain numbers are promoted to a common
-// dtype first. For example, this is a row of the library:
+// definition is a library function that is written as a formula, in the language that [Parse] reads. Operands other
+// than plain numbers are promoted to a common dtype first. For example, this is a row of the library:
 //
 //	"square": {{"x", "x ** 2", sameAsFloats, sameAsFloats, acceptsBools}}
 //
 // A call square(a + b) then stands for x ** 2 with x = a + b, for floats, integers and complex numbers. Bools become
-// integers. The call of the typer (typing.go) chooses the definition by the number of operands, and its text by their
-// dtype.
+// integers. Method typer.call chooses the definition by the number of operands, and one of the definition's texts by
+// the dtype of the operands.
 type definition struct {
 	params   string // names of the operands, separated by spaces
 	text     string // the definition for floats, as a formula
@@ -48,8 +48,9 @@ var library = map[string][]definition{
 	"log_sigmoid": {{"x", "minimum(x, 0) - log1p(exp(-abs(x)))", rejected, rejected, 0}},
 	"softplus": {{"x", "softplus(x, 1, 20)", rejected, rejected, 0}, {"x beta threshold",
 		"where(x * beta > threshold, x, log1p(exp(x * beta)) / beta)", rejected, rejected, 0}},
-	// x * tanh(log(1 + g)) with g = exp(x). tanh is n / (n + 1) with n = g + g^2/2, and 1 for x >= 20. For small g, it
-	// is computed as g - g*q with a small q, whose rounding error adds little to the error of exp.
+	// x * tanh(log(1 + g)) with g = exp(x). tanh is n / (n + 1) with n = g + g^2/2, and 1 for x >= 20. For small g,
+	// n / (n + 1) is computed as g - g*q with q = (n - g/2) / (n + 1). As q is small, its rounding error adds little to
+	// the error of exp.
 	"mish": {{"x", "g = exp(minimum(x, 20)); h = g * 0.5; n = g + g * h; small = g < 0.5; " +
 		"q = where(small, n - h, n) / (n + 1); x * where(small, g - g * q, q)", rejected, rejected, 0}},
 	"gelu": {{"x", "0.5 * x * (1 + erf(x * 0.70710678118654752440))", rejected, rejected, 0}},

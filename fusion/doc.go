@@ -1,8 +1,9 @@
 // Package fusion decides which nodes of a graph are computed together, and compiles them.
 //
 // Authors of ops call [Define], which completes a graph.Op: it compiles a pointwise op as the loop of its expression,
-// and estimates the work of implementations from that expression. [CompileLoop], [LowerRows] and [CompileRows] compile
-// a loop over elements and an expression over rows for the author's own implementations.
+// and estimates the work of implementations from that expression. For an author's own
+// implementations, [CompileLoop] compiles a loop over elements, and [LowerRows] and [CompileRows] compile an expression
+// over rows.
 //
 // Passes call a [Fuser], which replaces several nodes, the parts, by one node. The attributes of the new node are a
 // [Fusion]. There are four kinds:

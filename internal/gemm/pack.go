@@ -31,8 +31,8 @@ func PackB(dtype tensor.DType, dst []byte, src unsafe.Pointer, k, n, rowStride, 
 	PackPanels(dtype, dst, kernelsOf(dtype).nr, src, k, n, rowStride, colStride)
 }
 
-// PackPanels packs B as PackB does, into panels of `width` columns. width must equal Operand.Panel. With exchanged
-// strides, PackPanels packs A.
+// PackPanels packs B as PackB does, into panels of `width` columns. width must equal the Panel of
+// the [Operand] that will have dst. With exchanged strides, PackPanels packs A.
 func PackPanels(dtype tensor.DType, dst []byte, width int, src unsafe.Pointer, k, n, rowStride, colStride int) {
 	elemBytes := dtype.Size()
 	panels := dst[:roundUp(n, width)*k*elemBytes]

@@ -90,7 +90,7 @@ func docOf(op *graph.Op) OpDoc {
 	}
 	for _, f := range op.Schema.Fields {
 		doc := attrDoc{Name: f.Name, Type: f.Type, Required: f.Required, Doc: f.Doc,
-			// A string attribute has OneOf, the allowed strings. An integer attribute has Words, which it also allows.
+			// OneOf has the allowed strings of a string attribute. An integer attribute may also be one of its Words.
 			Choices: slices.Concat(f.OneOf, f.Words)}
 		doc.Default, _ = f.DefaultValue()
 		d.Attributes = append(d.Attributes, doc)

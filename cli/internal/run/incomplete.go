@@ -30,8 +30,8 @@ type incomplete struct{ exec.Incomplete }
 // hasFailures reports whether a node has failed.
 func (incomplete incomplete) hasFailures() bool { return len(incomplete.Failed) > 0 }
 
-// dropInputs removes the unavailable inputs of given, and the nodes that depend on these inputs, from the graph. It
-// clears the list, because dropInputs runs twice: before and after the arrays are read.
+// dropInputs removes from the graph the inputs in given.Unavailable, and the nodes that depend on them. It clears the
+// list, because dropInputs runs twice: before and after the arrays are read.
 func (w *runWork) dropInputs(given *inputs.Arrays) {
 	if len(given.Unavailable) == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 )
 
 // Catalogue returns the distinct expressions of ops for their examples, with the dtypes of the examples and with each
-// of the given dtypes. A given dtype replaces the dtype of the example's first operand, in all operands with this
-// dtype. Expressions that devices cannot compute are skipped.
+// of the given dtypes. A given dtype replaces the dtype of the example's first operand, also in the other operands
+// that have the first operand's dtype. Expressions that devices cannot compute are skipped.
 func Catalogue(ops []*graph.Op, dtypes ...tensor.DType) []Code {
 	var list []Code
 	listed := map[string]bool{}

@@ -27,7 +27,7 @@ const (
 // intBytes is the number of bytes of a sum.
 const intBytes = 4
 
-// directDType stands for the dtype of sums in functions that use only its size.
+// directDType is passed to functions that use only the size of the dtype of sums. int32 and float32 have 4 bytes.
 const directDType = tensor.Float32
 
 // minGroupChannels is the minimum number of output channels of a group. Smaller groups would leave most lanes of a

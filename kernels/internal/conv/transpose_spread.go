@@ -158,7 +158,7 @@ func sumChannels[T int64 | float32 | float64 | complex64 | complex128](s *spread
 }
 
 // transposedPanels returns the panels of the transposed weight. A group's matrix has a row for each tap of each output
-// channel, and a column (depth) for each input channel. Consecutive rows are adjacent in memory.
+// channel, and a column (depth) for each input channel. The matrix is stored by columns: its row stride is 1.
 func transposedPanels(windows *transposedWindows, dtype tensor.DType) *multiply.Panels {
 	rows, depth := windows.weightRows(), windows.inPerGroup()
 	const imageCount, imageStride = 1, 0

@@ -20,7 +20,7 @@ type Value struct {
 
 	graphValue  *graph.Value
 	data        *tensor.Tensor
-	elementType pb.DataType       // the element type of a weight if the type has no dtype
+	elementType pb.DataType       // the element type of a weight, if package tensor has no dtype for it
 	elements    *symbolic.Tensor  // a tensor computed from sizes
 	addToGraph  func() *Value     // adds a tensor with elements to the graph
 	outline     graph.PartialType // of a tensor whose shape depends on data: see shapes.go
@@ -84,8 +84,8 @@ func sequenceOf(list []*Value) *Value { return &Value{members: list, kind: seque
 // FromGraph returns a tensor that is a value of the graph.
 func FromGraph(v *graph.Value) *Value { return &Value{graphValue: v} }
 
-// Maps returns a sequence of maps, which is only an output of the model. The rows of a matrix have the values of the
-// maps. labels has the keys.
+// Maps returns a sequence of maps. Only outputs of the model are sequences of maps. The rows of a matrix have the
+// values of the maps. labels has the keys.
 func Maps(matrix *Value, labels graph.Labels) *Value {
 	return &Value{kind: mapsKind, members: []*Value{matrix}, labels: labels}
 }

@@ -20,7 +20,7 @@ type File struct {
 	folder  files.Folder                        // the folder of external data
 	paths   map[string]string                   // the path of each file of external data, by its location in the model
 	storage StorageFunc                         // reads the data of large weights; may be nil
-	raw     map[*pb.TensorProto]*tensor.Storage // the raw data of initializers, which their messages lack
+	raw     map[*pb.TensorProto]*tensor.Storage // the raw data of initializers; the reader leaves them out of the messages
 	tensors map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
 	strings stringList                          // the strings that were read
 }

@@ -12,7 +12,7 @@ import (
 const (
 	groupCachedKeys   = 3
 	groupCachedValues = 4
-	groupLastValid    = 5 // for each row of the batch: the index of the last valid position, which is a new one
+	groupLastValid    = 5 // for each row of the batch: the index of the last valid position, new positions included
 	groupMinPositions = 6 // the cache is enlarged to this number of positions
 	groupCos          = 7 // tables of a rotary embedding
 	groupSin          = 8
@@ -23,8 +23,9 @@ const (
 // positions with 4 valid ones gets 2 new keys: groupLastValid is 5, and the new keys are written to positions 4 and 5.
 // The query at position 4 attends to the keys 0 to 4, and the query at position 5 to the keys 0 to 5.
 //
-// An [attentionNode] has the queries q, keys k and values v, [batch, heads, positions, elements]. A value is a tensor
-// of the model, and Op adds an op to the graph. A sym.Int is a size: a number, or an expression over symbols.
+// An [attentionNode] has the queries q, keys k and values v, [batch, heads, positions, elements]. A Go value of type
+// value is a tensor of the model, and Op adds an op to the graph. A sym.Int is a size: a number, or an expression over
+// symbols.
 func groupQueryAttention(n *node) []*value {
 	for i := groupSin + 1; i < len(n.In); i++ {
 		if n.OperandOrNil(i) != nil {

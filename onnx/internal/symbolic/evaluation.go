@@ -12,8 +12,8 @@ import (
 // or a single element if the op does not fold. It computes only the values that a result needs, because other values
 // may have no symbolic form. The expression is a list of instructions; A is the first operand of an instruction, and
 // Imm a constant. An [Element] is a condition, an integer, or a fraction. For example, the expression of add has the
-// instructions v0 = load 0, v1 = load 1 and v2 = v0 + v1. Evaluated for each element of [N, 3] and [1, H], it gives [N
-// + 1, H + 3].
+// instructions v0 = load 0, v1 = load 1 and v2 = v0 + v1. For the
+// vectors with the elements N, 3 and 1, H, it gives the elements N + 1 and H + 3.
 type evaluation struct {
 	symbols   *Symbols
 	code      *expr.Code
