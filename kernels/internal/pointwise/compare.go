@@ -42,7 +42,7 @@ var (
 )
 
 // comparisonOp defines a comparison of bools, integers, real floats and moreDTypes. Kernels are compiled from
-// formulaText, a formula of the elements x and y. ref compares two elements in the reference: its argument has both.
+// formulaText, a formula of the elements x and y. ref is the reference function. Its argument holds the two elements.
 func comparisonOp(name, doc, formulaText string, moreDTypes []tensor.DType, ref kit.ScalarFunc) *graph.Op {
 	return elementwise(kit.NoAttrs, name, doc, numberParams, &graph.Pointwise{Config: comparison,
 		Body: bodyByDType(name, kernelsWithResultDType(formula(formulaText), toBool, bools, integers, floats, moreDTypes))},

@@ -13,10 +13,10 @@ var Digamma = formulaOp("digamma", "digamma", "Returns the logarithmic derivativ
 	"element: an infinity at 0 and NaN at negative integers.", digammaText(), unaryFloat, digamma, nil,
 	kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 
-// digammaText returns the formula of digamma: the asymptotic series at 10 or more, the recurrence digamma(y) =
-// digamma(y+1) - 1/y below, and the reflection digamma(1-v) - pi/tan(pi v) for negative numbers v. The variables y0 to
-// y10 and s0 to s10 are y and the sum of the terms -1/y after each step of the recurrence. For example, the first step
-// is
+// digammaText returns the formula of digamma. At 10 or more it is the asymptotic series. Below 10 it applies the
+// recurrence digamma(y) = digamma(y+1) - 1/y first. For negative v it uses the reflection digamma(v) = digamma(1-v) -
+// pi/tan(pi v). The variables y0 to y10 are the values of y after each step of the recurrence, and s0 to s10 are the
+// sums of the terms -1/y. For example, the first step is
 //
 //	s1 = where(y0 < 10, s0 - 1 / y0, s0); y1 = where(y0 < 10, y0 + 1, y0);
 func digammaText() string {

@@ -62,8 +62,8 @@ var division = graph.Pointwise{
 
 var floorDivision = graph.Pointwise{Config: binaryWithoutWidening, Body: bodyByDType("div_floor", floorDivKernels)}
 
-// Kernels by dtype. Quotients of unsigned integers are not negative, so their formula truncates even where signed
-// integers are rounded down.
+// Kernels by dtype. The formula of unsigned integers always truncates, which rounds down because their quotients are
+// not negative.
 var (
 	trueDivKernels  = kernelsOf(formula("x / y"), floats, complexes)
 	truncDivKernels = mergeKernels(kernelsOf(formula("trunc_divide(x, y)"), floats, halfFloats),
@@ -97,8 +97,8 @@ func floorRef(p *graph.Pointwise, c *graph.Call) kit.ScalarFunc {
 		func(x []float64) float64 { return floorDiv(x[0], x[1], round) }, nil))
 }
 
-// quotientRounding returns the function that rounds to the dtype to which the operands of a division are promoted. It
-// is nil for a call that inference rejects.
+// quotientRounding returns the function that rounds to the promoted dtype of a division's operands. It returns nil for
+// a call that inference rejects.
 func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 	cfg, err := p.Config(c, make([]rule.Operand, 1))
 	if err != nil {

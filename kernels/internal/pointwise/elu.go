@@ -20,9 +20,9 @@ type celuAttrs struct {
 	Alpha float64 `attr:"alpha" default:"1" doc:"scale and width of the exponential below 0"`
 }
 
-// Elu, Selu and Celu are exponential linear units. They are linear above 0 and exponential below 0. The function curve
-// defines an op by a formula and a reference function, and attrCurve also by the attributes that the formula names.
-// machine.FunctionGrain is the number of elements per chunk.
+// Elu, Selu and Celu are exponential linear units. They are linear above 0 and exponential below 0. The functions curve
+// and attrCurve define an op by a formula and a reference function. machine.FunctionGrain is the number of elements per
+// chunk.
 var (
 	Elu = attrCurve("elu", "elu_cpu", "Multiplies positive elements by `scale`, and replaces other elements by "+
 		"scale * alpha * (exp(x * input_scale) - 1). Supports floats only.", "where(x <= 0, alpha * scale * expm1(x * "+

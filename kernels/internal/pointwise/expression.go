@@ -38,8 +38,8 @@ var PointwiseExpression = kit.Define[*expressionAttrs](graph.Op{
 	},
 })
 
-// The functions of this file use expressionOf, which parses the text of a call for the dtypes of its operands. It
-// returns the formula (the parsed text), its code (the typed operations) and its kernel.
+// The functions of this file use expressionOf, which parses the text of a call for the dtypes of its operands.
+// expressionOf returns the formula (the parsed text), its code (the typed operations) and its kernel.
 
 // expressionConfig returns the configuration of the iteration of a call.
 func expressionConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {

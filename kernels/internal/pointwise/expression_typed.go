@@ -54,8 +54,8 @@ type typedExpression struct {
 	kernel  rule.Kernel   // the kernel of code
 }
 
-// typedOperand has the properties of an operand on which typing depends. For a tensor these are its dtype and whether
-// it is 0-dim. For a plain number it is the value.
+// typedOperand has the properties of an operand on which typing depends: the dtype and 0-dim flag of a tensor, or the
+// value of a plain number.
 type typedOperand struct {
 	dtype     tensor.DType
 	isZeroDim bool

@@ -46,8 +46,8 @@ func kernelsWithResultDType(expression *expr.Formula, result func(tensor.DType) 
 	}, dtypes...)
 }
 
-// kernelsWithDTypes is kernelsOf for operands with different dtypes. The kernel for entry dtype of the table has the
-// dtypes that types(dtype) returns: the dtype of the result, and then the dtypes of the operands.
+// kernelsWithDTypes is kernelsOf for operands with different dtypes. For the kernel at index dtype of the table,
+// types(dtype) returns the dtype of the result, followed by the dtypes of the operands.
 func kernelsWithDTypes(expression *expr.Formula, types func(dtype tensor.DType) []tensor.DType,
 	dtypes ...[]tensor.DType) (table kernelTable) {
 	for _, list := range dtypes {
@@ -76,9 +76,9 @@ func kernelWith(expression *expr.Formula, iteration *rule.Rule, attrs numbers) r
 	return kit.FormulaKernel(expression, attrs, iteration.NumOutputs(), types...)
 }
 
-// attrBody returns the function [graph.Pointwise.Body] of an op whose expression uses attributes. attrs returns their
-// values by name. dtypes are lists of the dtypes that the op supports. torchKernel is PyTorch's name of the kernel, for
-// errors.
+// attrBody returns the function [graph.Pointwise.Body] of an op whose expression uses attributes. attrs returns the
+// attributes' values by name. dtypes are lists of the dtypes that the op supports. torchKernel is PyTorch's name of the
+// kernel, for errors.
 func attrBody(torchKernel string, expression *expr.Formula, attrs func(c *graph.Call) numbers,
 	dtypes ...[]tensor.DType) func(*graph.Call, *rule.Rule) (rule.Kernel, error) {
 	supported := slices.Concat(dtypes...)

@@ -44,8 +44,8 @@ func mapPairs[T integer](f func(a, b T) T) rule.Kernel {
 	})
 }
 
-// gcd is calc_gcd of PyTorch. The magnitude of the least integer wraps to the integer itself, so the result may be
-// negative.
+// gcd is calc_gcd of PyTorch. The result may be negative, because the magnitude of the most negative integer wraps to
+// that integer.
 func gcd[T integer](a, b T) T {
 	a, b = absolute(a), absolute(b)
 	for a != 0 {
@@ -71,7 +71,7 @@ func absolute[T integer](a T) T {
 }
 
 // gcdRef is the reference of gcd for integers of the given dtype. It computes in int64, but the magnitude of the
-// dtype's least integer wraps as in gcd.
+// dtype's most negative integer wraps as in gcd.
 func gcdRef(dtype tensor.DType, a, b int64) int64 {
 	a, b = absolute(a), absolute(b)
 	if dtype != tensor.Uint8 {

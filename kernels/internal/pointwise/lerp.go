@@ -15,8 +15,8 @@ type lerpAttrs struct {
 	Weight tensor.Scalar `attr:"weight" default:"none" doc:"weight, if it is a plain number"`
 }
 
-// Lerp is self + weight * (end - self). The weight is a tensor operand, a plain number as operand, or the attribute
-// weight; the operand is omitted only in the third case.
+// Lerp is self + weight * (end - self). The weight is a tensor operand, a plain-number operand, or, if this operand is
+// omitted, the attribute weight.
 var Lerp = kit.Define[*lerpAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "lerp",
@@ -45,8 +45,8 @@ var Lerp = kit.Define[*lerpAttrs](graph.Op{
 
 var interpolation = graph.Pointwise{Config: lerpConfig, Body: lerpBody}
 
-// lerpConfig checks a call and returns the configuration of the iteration. The attribute weight is no operand of the
-// iteration.
+// lerpConfig checks a call and returns the configuration of the iteration. The attribute weight is not an operand of
+// the iteration.
 func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	dtype := call.Type(0).DType
 	for i, name := range []string{"end", "weight"} {
@@ -77,7 +77,7 @@ func lerpConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 }
 
 // Interpolation starts from the closer end, so that a weight of 1 gives exactly end (native::lerp). lerpKernels is for
-// a weight operand (z), and the other formulas are for the attribute weight: below 0.5, or from 0.5 on.
+// a weight operand (z). The other two formulas are for an attribute weight below 0.5 and for one of at least 0.5.
 var (
 	lerpKernels   = kernelsOf(formula("lerp(x, y, z)"), floats, complexes)
 	lerpFromStart = formula("w = type_as(weight, x); x + w * (y - x)", "x", "y")

@@ -5,7 +5,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// The ops of this file return the greater or the lesser of two numbers. Maximum and minimum propagate NaN; fmax and
+// The ops of this file return the greater or the lesser of two numbers. Maximum and minimum propagate NaN. Fmax and
 // fmin ignore NaN. If both numbers are zeros, fmax and fmin return self. The tables maximumKernels and minimumKernels
 // have the kernels of maximum and minimum by dtype.
 var (

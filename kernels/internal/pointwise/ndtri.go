@@ -9,7 +9,8 @@ import (
 )
 
 // LogNdtr is torch.special.log_ndtr, and Ndtri is torch.special.ndtri. The constants of LogNdtr are log(2*pi)/2 and
-// sqrt(1/2). Below -30 it is an asymptotic series. They do not support complex numbers: their complex reference is nil.
+// sqrt(1/2). Below -30, LogNdtr is an asymptotic series. Neither op supports complex numbers, so the complex references
+// are nil.
 var (
 	LogNdtr = formulaOp("special_log_ndtr", "log_ndtr_cpu",
 		"Returns the logarithm of the probability that a standard normal number is less than the element.",
@@ -24,11 +25,12 @@ var (
 		ndtriText(), unaryFloat, ndtri, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 )
 
-// ndtriText returns the formula of ndtri, the rational approximations of Cephes: one for probabilities from exp(-2) to
-// 1-exp(-2), and two for the tails, in z = 1/sqrt(-2 log p). The constants are 1-exp(-2), sqrt(2*pi) and exp(-2).
+// ndtriText returns the formula of ndtri. It uses the rational approximations of Cephes: one for probabilities from
+// exp(-2) to 1-exp(-2), and two in z = 1/sqrt(-2 log p) for the tails. The constants are 1-exp(-2), sqrt(2*pi) and
+// exp(-2).
 func ndtriText() string {
-	// quotient returns the formula of a rational approximation: its numerator and denominator have the given index and
-	// are polynomials of the variable.
+	// quotient returns the formula of the rational approximation with the given index: a quotient of two polynomials of
+	// the variable.
 	quotient := func(variable string, index int) string {
 		numerator := polynomial(variable, ndtriNumerators[index])
 		return fmt.Sprintf("(%s) / (%s)", numerator, polynomial(variable, ndtriDenominators[index]))

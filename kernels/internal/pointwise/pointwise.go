@@ -16,8 +16,8 @@ import (
 // This file has functions that several definitions of pointwise ops share: parameters, types of results, references,
 // and the compilation of calls with omitted operands.
 
-// elementwise defines a pointwise op by its computation and its reference, which tests compare with the computation.
-// For a call, reference returns the function that computes one element.
+// elementwise defines a pointwise op by its computation and its reference. For a call, reference returns the function
+// that computes one element. Tests compare this function with the computation.
 func elementwise(attrs *graph.Schema, name, doc string, params []graph.Param, pointwise *graph.Pointwise,
 	reference func(*graph.Call) kit.ScalarFunc, examples ...graph.Example) *graph.Op {
 	return kit.DefineWith(attrs, graph.Op{
@@ -42,7 +42,7 @@ func preservedType(c *graph.Call) (tensor.Type, error) {
 	return rule.PreserveType(c.Type(0)), nil
 }
 
-// rowMajorType returns the type of self with row-major strides, also for kit.InferWithLayout.
+// rowMajorType returns the type of self with row-major strides. kit.InferWithLayout uses only its shape and layout.
 func rowMajorType(c *graph.Call) (tensor.Type, error) {
 	t := c.Type(0)
 	return t.RowMajor(), nil
@@ -74,7 +74,8 @@ func resultType(operands []graph.Arg, numbers ...tensor.Scalar) (tensor.DType, e
 }
 
 // floatRef returns the reference, for kit.PointwiseRef, of a function of one real number. The arguments of
-// kit.ByDTypeKind are functions of integers, floats and complex numbers; nil for a kind that the op does not support.
+// kit.ByDTypeKind are functions of integers, floats and complex numbers. An argument is nil if the op does not support
+// the kind.
 func floatRef(f func(x float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.IgnoringCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0]) }, nil))
 }
@@ -84,8 +85,8 @@ func floatRef2(f func(x, y float64) float64) func(*graph.Call) kit.ScalarFunc {
 	return kit.IgnoringCall(kit.ByDTypeKind(nil, func(x []float64) float64 { return f(x[0], x[1]) }, nil))
 }
 
-// boolRef returns the ScalarFunc of an op that returns bool, from a function for each kind of dtype. If the op does not
-// support a kind, the function for it is nil.
+// boolRef returns the ScalarFunc of an op that returns bool. It takes one function for each kind of dtype, or nil for a
+// kind that the op does not support.
 func boolRef(ofInts func(x []int64) bool, ofFloats func(x []float64) bool,
 	ofComplexes func(x []complex128) bool) kit.ScalarFunc {
 	zeroOrOne := kit.ByDTypeKind(
@@ -141,7 +142,7 @@ func compilePresentOperands(pointwise *graph.Pointwise, call *graph.Call) (*grap
 }
 
 // selectingPhase returns the phase that runs the loop of compilePresentOperands with the addresses of the operands at
-// the given positions. It prepares the loop again, because a kernel does not give out its prepared loop.
+// the given positions. It prepares the loop again, because a kernel does not expose its prepared loop.
 func selectingPhase(pointwise *graph.Pointwise, call *graph.Call, iterator *iter.Iterator,
 	positions []int) (graph.Phase, error) {
 	body, err := pointwise.Body(call, &iterator.Rule)

@@ -76,8 +76,8 @@ func powCheck(c *graph.Call) error {
 	return nil
 }
 
-// powInfer infers the type of the result. The layout depends on the overload of aten. For two tensors it is the layout
-// of any binary op. For a plain exponent it is the layout of a unary op. For a plain base it is row-major.
+// powInfer infers the type of the result. The layout depends on the overload of aten. For two tensors the layout is
+// that of a binary op. For a plain exponent it is that of a unary op. For a plain base it is row-major.
 func powInfer(call *graph.Call) ([]graph.Result, error) {
 	results, err := power.Infer(call)
 	if err != nil {

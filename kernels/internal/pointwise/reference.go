@@ -26,8 +26,8 @@ func complexLog(z complex128) complex128 {
 	return complex(logWithSubnormals(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
 
-// divideParts divides both parts of z by divisor. A division by complex(divisor, 0) would return NaN if a part of z is
-// infinite, because it multiplies that part by 0.
+// divideParts divides both parts of z by divisor. A division by complex(divisor, 0) would multiply the parts by 0, so
+// an infinite part would give NaN.
 func divideParts(z complex128, divisor float64) complex128 {
 	return complex(real(z)/divisor, imag(z)/divisor)
 }
@@ -54,8 +54,8 @@ func power64(x, y float64) float64 {
 	return math.Pow(fraction, y) * math.Exp2(float64(exponent)*y)
 }
 
-// overflowBound is slightly less than the least argument for which sinh and cosh of package math overflow although the
-// true result is finite.
+// overflowBound is slightly less than the least argument at which math.Sinh and math.Cosh overflow too early: the true
+// results there are finite.
 const overflowBound = 709
 
 // sinh is math.Sinh, and cosh is math.Cosh, without the early overflow.

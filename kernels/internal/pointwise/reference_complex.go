@@ -8,12 +8,12 @@ import (
 // This file has the references of complex functions for which package cmplx is inaccurate. The formulas of cmplx suffer
 // from cancellation, divide infinities, multiply 0 by infinity, or do not distinguish the sides of branch cuts. The
 // references use W. Kahan's formulas (Branch Cuts for Complex Elementary Functions, 1987). For operands that are not
-// finite they call package cmplx. Some functions are computed by others at i*z: for example, sin(z) is sinh(i*z)/i
-// ([applyRotated]). z is a + i*b. angle64(y, x) is atan2.
+// finite they call package cmplx. Some functions call another function at i*z: for example, sin(z) is sinh(i*z)/i
+// ([applyRotated]). In the code, z is a + i*b, and angle64(y, x) is atan2.
 
 // complexSinh and complexCosh need the product exp(m)*s/2, where m is the magnitude of the real part and s is a sine or
-// a cosine of the imaginary part. For large m they compute it as exp(m/2)/2*s*exp(m/2), because the product may be
-// finite although exp(m) overflows.
+// a cosine of the imaginary part. For large m they compute exp(m/2)/2*s*exp(m/2), because exp(m) may overflow although
+// the product is finite.
 func complexSinh(z complex128) complex128 {
 	if !hasFiniteParts(z) || math.Abs(real(z)) < maxExpOperand {
 		return cmplx.Sinh(z)
@@ -67,7 +67,8 @@ func complexTan(z complex128) complex128 {
 	return complex(4*sin*cos*math.Exp(-2*math.Abs(b)), math.Copysign(1, b))
 }
 
-// complexTanh is computed by complexTan. Unlike cmplx.Tanh, cmplx.Tan uses a series for operands at which terms cancel.
+// complexTanh calls complexTan, because cmplx.Tan uses a series for operands at which terms cancel, and cmplx.Tanh does
+// not.
 func complexTanh(z complex128) complex128 {
 	if !hasFiniteParts(z) {
 		return cmplx.Tanh(z)

@@ -10,9 +10,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Arguments of elementwise are the attributes, name, doc and operands of an op, the computation (Pointwise), and a
-// function that returns the reference for a call. kit.ByDTypeKind makes a reference from functions for integers, floats
-// and complex numbers; nil means that complex numbers are not supported. kit.WithUint64Case adds a function for uint64.
+// The arguments of elementwise are an op's attributes, name, doc, operands, computation (Pointwise), and a function
+// that returns the reference for a call. kit.ByDTypeKind makes a reference from functions for integers, floats and
+// complex numbers. A nil function means that the kind is not supported. kit.WithUint64Case adds a function for uint64.
 
 // Relu is max(self, 0).
 var Relu = elementwise(kit.NoAttrs, "relu", "Clamps self to at least 0; NaN propagates. Bools are not "+
@@ -83,8 +83,7 @@ type leakyAttrs struct {
 	Slope float64 `attr:"negative_slope" default:"0.01" doc:"factor of negative elements"`
 }
 
-// LeakyRelu multiplies negative elements by a constant. attrCurve defines an op by a formula, by the attributes that
-// the formula names, and by a reference function.
+// LeakyRelu multiplies negative elements by a constant.
 var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by `negative_slope`. "+
 	"Supports floats only.", "where(x > 0, x, x * slope)", defaultGrain,
 	func(attrs *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(attrs.Slope)} },

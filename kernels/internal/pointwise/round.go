@@ -67,7 +67,7 @@ func roundScaled(decimals int, x float32, round func(float32) float32) float32 {
 	return float32(math.RoundToEven(float64(round(x/scaleDown*scaleUp)))) / scaleUp * scaleDown
 }
 
-// roundConfig is unary with one exception: if decimals is not 0, 16-bit floats are not converted to float32, because
+// roundConfig is the config unary if decimals is 0. Otherwise it does not convert 16-bit floats to float32, because
 // PyTorch rounds the scaled numbers to the 16-bit dtype.
 func roundConfig(c *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	cfg, err := unary(c, outs)

@@ -18,8 +18,8 @@ type biasShrinkAttrs struct {
 	Bias  float64 `attr:"bias" default:"0" doc:"amount by which the absolute values of other elements shrink"`
 }
 
-// Softshrink reduces absolute values by lambd. Shrink is ONNX's operator. It generalizes softshrink and hardshrink. The
-// formulas read the numbers that the first function returns. The second function returns the reference.
+// Softshrink reduces absolute values by lambd. Shrink is ONNX's operator, which generalizes softshrink and hardshrink.
+// The first function argument returns the numbers that the formula names. The second returns the reference.
 var (
 	Softshrink = attrCurve("softshrink", "softshrink_cpu", "Moves each element towards 0 by lambd, and to 0 if it is "+
 		"closer. Supports floats only.", "where(abs(x) > lambd, x - copysign(lambd, x), x * 0)", defaultGrain,
@@ -44,7 +44,7 @@ func init() {
 	})
 }
 
-// biasShrink returns the reference function of shrink. It is the function softshrink if bias is lambd. NaN propagates.
+// biasShrink returns the reference function of shrink. If bias equals lambd, this is softshrink. NaN propagates.
 func biasShrink(lambd, bias float64) func(float64) float64 {
 	return func(x float64) float64 {
 		switch {

@@ -43,8 +43,8 @@ var (
 		"where(y != y, y, where(x == 0, 0, x * log(y)))", numberParams, binaryFloat, xlogy, kit.IntegersExample)
 )
 
-// hypotKernels are the kernels of hypot. Float32 numbers are squared and summed in float64, in which squares of float32
-// numbers do not overflow.
+// hypotKernels are the kernels of hypot. Float32 numbers are squared and summed in float64, where their squares do not
+// overflow.
 var hypotKernels = mergeKernels(kernelsOf(formula("a = float64(x); b = float64(y); "+
 	"r = sqrt(a * a + b * b); float32(where(isnan(r), where(isinf(a) or isinf(b), inf, r), r))", "x", "y"),
 	[]tensor.DType{tensor.Float32}),

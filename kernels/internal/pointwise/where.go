@@ -69,8 +69,8 @@ func whereConfig(call *graph.Call, outs []rule.Operand) (rule.Config, error) {
 	return cfg, nil
 }
 
-// whereLayout returns the layout of the result. It is inferred from the condition converted to bool and the operands
-// converted to the dtype of the result, because PyTorch converts them first.
+// whereLayout returns the layout of the result. PyTorch first converts the condition to bool and the operands to the
+// dtype of the result, so the layout is inferred from the converted types.
 func whereLayout(c *graph.Call) (tensor.Type, error) {
 	dtype, err := whereDType(c)
 	if err != nil {
@@ -85,8 +85,8 @@ func whereLayout(c *graph.Call) (tensor.Type, error) {
 }
 
 // byteConditionKernels has the kernels for a condition of one byte, by the dtype of the condition.
-// convertedConditionKernels has the kernels for a condition that is converted to the dtype of self and other. A value
-// of kernelTable has a kernel for each dtype of the result.
+// convertedConditionKernels has the kernels for a condition that is converted to the dtype of self and other. A
+// kernelTable has a kernel for each dtype of the result.
 var (
 	selectFormula        = formula("where(c, x, y)", "c", "x", "y")
 	allDTypes            = [][]tensor.DType{bools, integers, halfFloats, floats, complexes}

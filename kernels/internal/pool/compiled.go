@@ -20,7 +20,7 @@ const (
 
 // tapLoops folds (reduces) windows by compiled loops. A tap is an element of a window. Taps are folded in row-major
 // order, whether one loop or several loops fold them. A neutral element (0 for sums, the lowest value for maxima)
-// replaces each tap outside the operand, and each tap that the last loop of a window lacks. The embedded sizedPooling
+// replaces each tap outside the operand. It also fills the unused taps of the last loop. The embedded sizedPooling
 // describes the call, and its foldSpec the reduction. For example, these are the loops for averages:
 //
 //	9 taps:   firstLoop: (tap 0 + ... + tap 8) / divisor
@@ -77,9 +77,10 @@ func newTapLoops(p *sizedPooling) (*tapLoops, error) {
 	return compiled, nil
 }
 
-// buildLoop returns the loop that folds the given number of taps. isFirst means that no loop precedes this loop, and
-// divides that the loop divides the sums. The operands are the partial result (unless isFirst is set), the taps, and at
-// most one scalar: the divisor if divides is set, or the index of the first tap for maxima with indices.
+// buildLoop returns the loop that folds the given number of taps. isFirst means that no loop precedes this loop.
+// divides means that the loop divides the sums. The operands are the partial result of earlier loops (if there are
+// any), the taps, and at most one scalar. This scalar is the divisor if divides is set, or the index of the first tap
+// for maxima with indices.
 func (t *tapLoops) buildLoop(taps int, isFirst, divides bool) (*expr.Loop, error) {
 	var in []tensor.DType
 	var isScalarOperand []bool

@@ -21,19 +21,19 @@ const maxRunElements = 1 << 24
 // loopCallCost is the approximate cost of a call of a loop, in the unit of [graph.Mem.CheckContextAfter].
 const loopCallCost = 64
 
-// compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. One call
-// of a loop computes a run: neighbouring results along the last dimension ([geometry.Run]). For each result, the loop
-// has one loop row, with the channels of the result. If the pixels of the run are contiguous in operand and result, a
-// single loop row has the channels of the whole run. Windows of up to maxLoopTaps taps are folded by a single loop
-// (hasSingleLoop), larger windows by several loops of tapsPerPartialLoop taps.
+// compiledPixels is a pooling by compiled loops over channels, which are contiguous in operand and results. One call of
+// a loop computes a run: neighbouring results along the last dimension ([geometry.Run]). A loop row has the channels of
+// one result. If the pixels of the run are contiguous in operand and result, a single loop row has the channels of the
+// whole run. Windows of up to maxLoopTaps taps are folded by a single loop (hasSingleLoop), larger windows by several
+// loops of tapsPerPartialLoop taps.
 //
 // For example, an average over 3x3 windows of an image with 64 channels takes one call for a run of 16 results. The
 // loop has the 9 taps as operands, and 16 loop rows of 64 elements.
 //
 // The embedded tapLoops has the loops: firstLoop folds the first taps of a window, nextLoop folds more taps into
-// partial results, and divideLoop divides sums. Its sizedPooling describes the call. The lists axes and maxTaps
-// (maximum numbers of taps of a window), and the list that windows returns, have an element for each of depthAxis,
-// rowAxis and columnAxis.
+// partial results, and divideLoop divides sums. Its sizedPooling describes the call. The axes are depthAxis, rowAxis
+// and columnAxis. Three lists are indexed by axis: axes, maxTaps (maximum numbers of taps of a window), and the result
+// of windows.
 type compiledPixels struct {
 	*tapLoops
 	elemBytes           int  // bytes of an element
@@ -75,8 +75,8 @@ func (p *sizedPooling) hasContiguousChannels() bool {
 	return p.inStrides[channelDim] == p.meta.DType.Size()
 }
 
-// kernel returns the kernel, which iterates over result rows: the results that differ only in the column. Worker memory
-// has the neutral elements of all channels, followed by partial sums if there are several loops.
+// kernel returns the kernel, which iterates over result rows. The results of a row differ only in the column. Worker
+// memory has the neutral elements of all channels, followed by partial sums if there are several loops.
 func (p *compiledPixels) kernel() *graph.Kernel {
 	depths, heights := p.axes[depthAxis].Results, p.axes[rowAxis].Results
 	resultRows := p.batch * depths * heights
@@ -94,7 +94,7 @@ func (p *compiledPixels) kernel() *graph.Kernel {
 		for resultRow, end := division.ChunkRange(chunk); resultRow < end; resultRow++ {
 			p.computeResultRow(mem, worker, resultRow/heights/depths, resultRow/heights%depths, resultRow%heights)
 		}
-		// The worker's state outlives the execution of the graph, and must not keep its memory alive.
+		// The worker's state outlives the run, and must not keep the run's memory alive.
 		clear(worker.taps[:cap(worker.taps)])
 		clear(worker.ptrs[:])
 		worker.Release()
@@ -141,9 +141,10 @@ func (p *compiledPixels) computeResultRow(mem *graph.Mem, worker *loopState, ima
 	}
 }
 
-// listTaps lists the taps of the windows of a run in worker.taps. window is the window of the first result, firstTap
-// the address of its first tap, and resultStride the distance between the windows of neighbouring results in bytes.
-// Taps outside the operand read the neutral element. The result reports whether all taps are inside the operand.
+// listTaps lists the taps of the windows of a run in worker.taps. window is the window of the first result, and
+// firstTap is the address of its first tap. resultStride is the distance in bytes between the windows of neighbouring
+// results. Taps outside the operand read the neutral element. The result reports whether all taps are inside the
+// operand.
 func (p *compiledPixels) listTaps(worker *loopState, firstTap unsafe.Pointer, window [maxDims]geometry.Range,
 	resultStride int, neutral unsafe.Pointer) (allInside bool) {
 	allInside = true
@@ -174,7 +175,7 @@ func (p *compiledPixels) tapOffset(window [maxDims]geometry.Range, windowDepth, 
 		windowColumn*window[columnAxis].Step*p.inStrides[columnDim]
 }
 
-// foldInOneLoop computes a run of results at address dst by one loop. The taps are those of worker.taps.
+// foldInOneLoop computes a run of results at address dst by one loop. The operands are the taps in worker.taps.
 func (p *compiledPixels) foldInOneLoop(worker *loopState, dst unsafe.Pointer, run geometry.Run, allInside bool) {
 	worker.addOperand(dst, p.outStrides[0][columnDim])
 	for _, tap := range worker.taps {
@@ -191,9 +192,9 @@ func (p *compiledPixels) foldInOneLoop(worker *loopState, dst unsafe.Pointer, ru
 	worker.call(p.firstLoop, p.channels, run.Results)
 }
 
-// foldWithIndices computes a run of maxima at address dst, and of their indices at address dstIndices. The index of the
-// first tap is a scalar operand and differs from result to result, so each result takes one call. A call has one loop
-// row, so the distances between loop rows do not matter.
+// foldWithIndices computes a run of maxima at address dst, and their indices at address dstIndices. The index of the
+// first tap is a scalar operand. It differs between results, so each result takes one call. A call has one loop row, so
+// the distances between loop rows do not matter.
 func (p *compiledPixels) foldWithIndices(mem *graph.Mem, worker *loopState, dst, dstIndices unsafe.Pointer,
 	run geometry.Run) {
 	const loopRowStride, loopRows = 0, 1
@@ -210,9 +211,9 @@ func (p *compiledPixels) foldWithIndices(mem *graph.Mem, worker *loopState, dst,
 	}
 }
 
-// foldInSeveralLoops computes a run of results at address dst by several loops. Each loop folds tapsPerPartialLoop
-// taps of each window. firstTap is the address of the first tap of the first result, whose window is given. In the
-// last loop, neutral elements replace missing taps.
+// foldInSeveralLoops computes a run of results at address dst by several loops. Each loop folds tapsPerPartialLoop taps
+// of each window. window is the window of the first result, and firstTap is the address of its first tap. In the last
+// loop, neutral elements replace missing taps.
 func (p *compiledPixels) foldInSeveralLoops(mem *graph.Mem, worker *loopState, dst unsafe.Pointer, run geometry.Run,
 	firstTap unsafe.Pointer, window [maxDims]geometry.Range) {
 	// The results hold the partial maxima. Partial sums are in worker memory.
@@ -263,7 +264,7 @@ func (p *sizedPooling) tapIndex(k int) int {
 type loopState struct {
 	loops.State
 	ptrs         [expr.MaxOperands]unsafe.Pointer // addresses of the operands of the next loop call
-	strides      [expr.MaxOperands]int            // their distances between loop rows, in bytes
+	strides      [expr.MaxOperands]int            // distances between loop rows of the operands, in bytes
 	operandCount int                              // number of operands added so far
 	taps         []tapStream                      // taps of the current run of results
 	divisor      [8]byte                          // scalar operand of averages, in the dtype of sums

@@ -12,16 +12,16 @@ import (
 )
 
 // compiledPlanes is a pooling of row-major operands by compiled loops over rows. For each row of results, a first loop
-// folds (reduces) the rows that its windows cover into one row of worker memory, the folded row, with neutral elements
-// as padding on both sides. A second loop folds the columns of each window in the folded row. If windows are 2 elements
-// apart, the second loop loads the folded row as complex numbers, which are pairs of an even and an odd element. For
+// folds (reduces) the rows that the windows cover into one row of worker memory, the folded row. The folded row has
+// neutral elements as padding on both sides. A second loop folds the columns of each window in the folded row. If
+// windows are 2 elements apart, the second loop loads pairs of an even and an odd element as complex numbers. For
 // example, with windows of 2x2 elements that are 2 elements apart, result row 0 of the plane x is computed as
 //
 //	folded[j] = x[0, j] + x[1, j]
 //	result[0, j] = folded[2*j] + folded[2*j+1]    the real and the imaginary part of pair j
 //
 // The axes are depth, rows and columns (depthAxis, rowAxis, columnAxis). A tap is an element of a window, and maxTaps
-// has the taps of a window by axis. These types are in other files:
+// has the maximum numbers of taps of a window by axis. These types are in other files:
 //
 //	sizedPooling  describes the call: kind, axes, maxTaps, sizes and strides
 //	rowLoops      embeds the sizedPooling, and has the two loops (rowsLoop, columnsLoop) and columns
@@ -39,9 +39,9 @@ type compiledPlanes struct {
 	state                          graph.PerWorker[loopState]
 }
 
-// compilePlanes makes the kernel of a [compiledPlanes]. It returns nil if the call is not supported: maxima with
-// indices, operands or results that are not row-major, windows that newColumns rejects or that do not fit one loop, too
-// many divisors, or no machine code.
+// compilePlanes makes the kernel of a [compiledPlanes]. It returns nil for maxima with indices, for operands or results
+// that are not row-major, for windows that newColumns rejects or that do not fit one loop, for too many divisors, and
+// without machine code.
 func compilePlanes(sized *sizedPooling) (*graph.Kernel, error) {
 	if sized.returnsIndices || !sized.meta.IsContiguous() || !sized.results[0].IsContiguous() {
 		return nil, nil
@@ -141,7 +141,7 @@ func (p *compiledPlanes) kernel() *graph.Kernel {
 			for unit, end := division.ChunkRange(chunk); unit < end; unit++ { // units are by batch, depth and block
 				p.computeBlock(mem, worker, unit/blocks/depths, unit/blocks%depths, unit%blocks*p.blockRows)
 			}
-			// The worker's state outlives the run, and must not keep its memory alive.
+			// The worker's state outlives the run, and must not keep the run's memory alive.
 			clear(worker.taps[:cap(worker.taps)])
 			clear(worker.ptrs[:])
 			worker.Release()
@@ -188,13 +188,13 @@ func (p *compiledPlanes) foldBlockRows(mem *graph.Mem, worker *loopState, block 
 		const countPadding = false // divisors are applied to columns
 		run := p.axes[rowAxis].RunAt(runStart, blockEnd-runStart, countPadding)
 		end := runStart + run.Results
-		if block.planes > run.Results { // fewest calls of the loop: a call folds one row in all planes
+		if block.planes > run.Results { // needs fewer calls: one call folds one row in all planes
 			const firstPlane = 0
 			for resultRow := runStart; resultRow < end; resultRow++ {
 				dst := rowStream{p.foldedRow(block, firstPlane, resultRow), block.rows * foldedRowBytes}
 				p.foldRows(mem, worker, in, block.depth, resultRow, dst, planeBytes, block.planes)
 			}
-		} else { // a call folds all rows in one plane
+		} else { // one call folds all rows in one plane
 			for i := range block.planes {
 				dst := rowStream{p.foldedRow(block, i, runStart), foldedRowBytes}
 				p.foldRows(mem, worker, unsafe.Add(in, i*planeBytes), block.depth, runStart, dst,
@@ -213,7 +213,8 @@ func (p *compiledPlanes) foldBlockColumns(mem *graph.Mem, worker *loopState, blo
 	out := unsafe.Add(mem.Ptrs[0], firstResult*p.elemBytes)
 	const firstPlane = 0 // of the block
 	firstWindow := unsafe.Add(p.foldedRow(block, firstPlane, block.firstRow), p.columns.first*p.sumDType.Size())
-	// A batch of several planes has all of their rows (layOutRows), so its results are adjacent if there is one depth.
+	// A batch of several planes has all rows of these planes (layOutRows), so its results are adjacent if there is one
+	// depth.
 	resultsAreAdjacent := block.planes == 1 || depths == 1
 	if p.hasOneDivisor && resultsAreAdjacent {
 		const row = 0 // unused, because there is one divisor
@@ -234,9 +235,9 @@ type rowStream struct {
 }
 
 // foldRows computes count folded rows by one call of rowsLoop, and stores them at dst. The first folded row belongs to
-// the result row at (depth, row) of the plane at address in. For each next folded row, the windows begin stepBytes
-// further in the operand: lower in the same plane, or at the same place in the next plane. Neutral elements replace the
-// missing rows of a window.
+// the result row at (depth, row) of the plane at address in. The windows of the next folded row begin stepBytes further
+// in the operand: lower in the same plane, or at the same place in the next plane. Neutral elements replace the missing
+// rows of a window.
 func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.Pointer, depth, row int, dst rowStream,
 	stepBytes, count int) {
 	depthRange, rowRange := p.axes[depthAxis].WindowAt(depth), p.axes[rowAxis].WindowAt(row)
@@ -256,8 +257,8 @@ func (p *compiledPlanes) foldRows(mem *graph.Mem, worker *loopState, in unsafe.P
 	worker.call(p.rowsLoop, p.width, count)
 }
 
-// foldColumns folds the windows of some folded rows into as many rows of results at address dst. src is the address of
-// the first window in the first folded row. depth and row are the indices of the first row of results, which select
+// foldColumns folds the windows of each folded row into a row of results at address dst. src is the address of the
+// first window in the first folded row. depth and row are the indices of the first row of results, which select
 // divisors.
 func (p *compiledPlanes) foldColumns(worker *loopState, dst, src unsafe.Pointer, depth, row, rows int) {
 	sumBytes := p.sumDType.Size()

@@ -12,17 +12,17 @@ import (
 
 // compiledSpaced computes maxima of row-major operands by compiled loops over the results of rows, for windows that
 // compiledPlanes does not support: any distance between windows, and any number of taps. The rows of the operand are
-// first copied to worker memory, and divided into groups of columns.step elements, such that each window begins with a
-// group. The copy is transposed: phase k has element k of each group, so that a tap of neighbouring windows is
-// contiguous. For example, with windows of 4 elements that are 3 elements apart, a row x is copied and folded as
+// first copied to worker memory. A row is divided into groups of columns.step elements, such that each window begins
+// with a group. The copy is transposed: phase k has element k of each group. Thus the same tap of neighbouring windows
+// is contiguous. For example, with windows of 4 elements that are 3 elements apart, a row x is copied and folded as
 //
 //	phase 0: x0 x3 x6 ...    phase 1: x1 x4 x7 ...    phase 2: x2 x5 x8 ...
 //	result[i] = max(phase0[i], phase1[i], phase2[i], phase0[i+1])
 //
-// Neutral elements replace the elements of groups that are outside the operand. A line is a row or, if no window has
-// padding to the left or right, all adjacent rows of a unit of work (joinsRows), because one long transposition is
-// faster than many short ones. The embedded tapLoops folds the taps of a window in row-major order, in one loop or in
-// several loops, so that results have the same bits as those of goPooling.
+// Neutral elements replace the elements of groups that are outside the operand. A line is a row. If no window has
+// padding to the left or right, a line is all adjacent rows of a unit of work (joinsRows), because one long
+// transposition is faster than many short ones. The embedded tapLoops folds the taps of a window in row-major order, in
+// one loop or in several loops, so that results have the same bits as those of goPooling.
 //
 // A unit of work is a block of neighbouring results in a block of rows, at one depth, in each plane of a batch.
 type compiledSpaced struct {
@@ -33,14 +33,15 @@ type compiledSpaced struct {
 	planes                               int  // number of planes
 	batchPlanes, blockRows, blockResults int  // planes, rows of results, and results of a row that a unit computes
 	inputRows                            int  // maximum number of rows of the operand at one depth that a unit reads
-	joinsRows                            bool // whether a line has all of these rows; otherwise a line has one row
+	joinsRows                            bool // whether a line has all inputRows rows, not one row
 	lines, groups                        int  // maximum number of lines at one depth of a plane, and of groups in a line
 	phases                               int  // number of phases that have taps
 	state                                graph.PerWorker[loopState]
 }
 
 // minResultsOfLargeWindows is the minimum number of results of a row for windows of more than maxLoopTaps taps. A loop
-// computes a vector of results at once, and goPooling a single result.
+// computes a vector of results at once, so few results cost as much as a full vector. goPooling computes single
+// results.
 const minResultsOfLargeWindows = 4
 
 // These limits bound the memory of a worker, and the time between two checks of the context.
@@ -49,9 +50,9 @@ const (
 	maxCopiedBytes = 1 << 20 // maximum size, in bytes, of the copied rows of a unit
 )
 
-// compileSpaced makes the kernel of a [compiledSpaced]. It returns nil if the call is not supported: other reductions
-// than maxima, indices, operands or results that are not row-major, windows that are not equally spaced, large windows
-// with few results, too many taps, too large copies, or no machine code.
+// compileSpaced makes the kernel of a [compiledSpaced]. It returns nil for other reductions than maxima, for indices,
+// for operands or results that are not row-major, for windows that are not equally spaced, for large windows with few
+// results, for too many taps or too large copies, and without machine code.
 func compileSpaced(sized *sizedPooling) (*graph.Kernel, error) {
 	cols, ok := newColumns(&sized.axes[columnAxis])
 	isTooLarge := sized.taps > maxListedTaps ||
@@ -89,7 +90,8 @@ func (s *compiledSpaced) chooseBlocks() {
 		return kit.BoundedProduct(depthTaps, rows.MaxSpan(resultRows), s.phases, s.groups, s.elemBytes)
 	}
 	s.blockRows = rows.Results
-	// Rows of results in the padding copy nothing, so the results are bounded too.
+	// Rows of results in the padding copy nothing, so bytesOf does not bound their number. The size of the results
+	// does.
 	for s.blockRows > 1 && max(bytesOf(s.blockRows), s.blockRows*s.blockResults*s.elemBytes) > copiedBytes {
 		s.blockRows = kit.DivUp(s.blockRows, 2)
 	}
@@ -132,7 +134,7 @@ func (s *compiledSpaced) kernel() *graph.Kernel {
 				u := s.unitAt(mem, rest/sizes[1], rest%sizes[1], rowBlock, columnBlock)
 				s.computeUnit(mem, worker, &u)
 			}
-			// The worker's state outlives the run, and must not keep its memory alive.
+			// The worker's state outlives the run, and must not keep the run's memory alive.
 			clear(worker.taps[:cap(worker.taps)])
 			clear(worker.ptrs[:])
 			worker.Release()
@@ -201,7 +203,7 @@ func (s *compiledSpaced) computeUnit(mem *graph.Mem, worker *loopState, u *space
 		const countPadding = false // maxima have no divisors
 		run := s.axes[rowAxis].RunAt(resultRow, end-resultRow, countPadding)
 		runOut := unsafe.Add(out, resultRow*rowResults)
-		// Fewest calls: a call folds one row in all planes, or all rows in one plane.
+		// The variant with fewer calls is chosen: a call folds one row in all planes, or all rows in one plane.
 		if u.planes > run.Results || !s.haveSamePhases(run.Step) {
 			const firstPlane = 0
 			for i := range run.Results {

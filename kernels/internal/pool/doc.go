@@ -1,11 +1,10 @@
 // Package pool has the poolings of sequences, images and volumes ([MaxPool2d], [AvgPool2d], [AdaptiveAvgPool2d],
 // [LpPool]) and unpooling ([MaxUnpool2d]).
 //
-// A window is the set of elements that one result is computed from, and a tap is one of these elements (package
-// geometry). To fold elements is to reduce them to one value. A plane has all elements of one channel in one batch
-// element: a sequence, an image or a volume. A pixel has the channels of one position. A pooling by pixels reads
-// channels-last operands and computes all channels of a position at once. A pooling by planes computes each channel
-// separately.
+// A window is the set of elements that one result is computed from. A tap is an element of a window (package geometry).
+// To fold elements is to reduce them to one value. A plane has all elements of one channel in one batch element: a
+// sequence, an image or a volume. A pixel has the channels of one position. A pooling by pixels reads channels-last
+// operands and computes all channels of a position at once. A pooling by planes computes each channel separately.
 //
 // A [pooling] describes an op: the number of pooled dimensions, the reduction, and the computation of windows from
 // attributes. Inference (infer.go), the reference (reference.go) and costs (impls.go) use a pooling. A [sizedPooling]

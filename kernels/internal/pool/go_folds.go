@@ -26,9 +26,9 @@ type windowFold interface {
 	begin(partials unsafe.Pointer, n, index, indexStep int)
 	// foldTap folds one tap of each result. The tap of result i is at first + i*step, with the index index + i*indexStep.
 	foldTap(partials, first unsafe.Pointer, n, step, index, indexStep int)
-	// foldWindow folds the taps of a grid, which belong to a single result. first has the given index.
+	// foldWindow folds the taps of a grid, which belong to a single result. index is the index of the first tap.
 	foldWindow(partials, first unsafe.Pointer, grid tapGrid, index int)
-	// writeResults writes the results to contiguous memory; area is the divisor of an average: a number of taps.
+	// writeResults writes the results to contiguous memory. area is the divisor of averages, a number of taps.
 	writeResults(dst, partials unsafe.Pointer, n int, area float64)
 	// writeIndices writes the indices of maxima to contiguous memory.
 	writeIndices(dst, partials unsafe.Pointer, n int)

@@ -13,9 +13,9 @@ import (
 
 // goPooling is a pooling in Go, for all windows, dtypes and layouts. It folds (reduces) the windows of a vector of
 // results at once, tap by tap. A tap is an element of a window. In a pooling by pixels, a vector is a sequence of
-// neighbouring channels. In a pooling by planes, a vector is a run of neighbouring results of a row. For example, for a
-// vector of 8 results of a row x, with windows of 3 elements that are 2 elements apart, partial[i] is the reduction of
-// x[2*i], x[2*i+1] and x[2*i+2]; the tap 0 of all windows is folded first, then tap 1, then tap 2.
+// neighbouring channels. In a pooling by planes, a vector is a run of neighbouring results of a row. For example, let a
+// row x have windows of 3 elements that are 2 elements apart. Then partial[i] is the reduction of x[2*i], x[2*i+1] and
+// x[2*i+2]. Tap 0 of all windows of the vector is folded first, then tap 1, then tap 2.
 type goPooling struct {
 	*sizedPooling
 	vectorDim  int                   // dimension of the vectors: channelDim by pixels, columnDim by planes
@@ -25,9 +25,9 @@ type goPooling struct {
 	maxResults int                   // maximum number of results of a vector
 }
 
-// newGoKernel returns the kernel of a pooling in Go, with vectors along dimension vectorDim. A unit of work is all
-// results along vectorDim at one index of the other dimensions. The five dimensions are batch, channel, depth, row and
-// column.
+// newGoKernel returns the kernel of a pooling in Go, with vectors along dimension vectorDim. A unit of work has all
+// results along vectorDim at one index of the other four dimensions. The five dimensions are batch, channel, depth, row
+// and column.
 func newGoKernel(p *sizedPooling, vectorDim int) *graph.Kernel {
 	sizes := [...]int{p.batch, p.channels, p.axes[depthAxis].Results, p.axes[rowAxis].Results,
 		p.axes[columnAxis].Results}

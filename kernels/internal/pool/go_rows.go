@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// windowsPerBlock is the maximum number of neighbouring windows that are computed once for all rows of a chunk.
+	// windowsPerBlock is the maximum number of neighbouring windows of a block. Their ranges are computed once for all
+	// rows of a chunk.
 	windowsPerBlock = 64
-	// tapsPerBlock is the approximate maximum number of taps of these windows. It bounds the time between two checks of
-	// the context.
+	// tapsPerBlock is the approximate maximum number of taps of a block. It bounds the time between two checks of the
+	// context.
 	tapsPerBlock = 1 << 16
 )
 
 // newAdaptiveRows makes a kernel in Go for adaptive averages of float32 or float64 rows, such as those of a sequence.
-// Their windows differ in size if the number of results does not divide the size of a row, and a fold of one window by
-// goPooling would cost more than its few taps. Results have the same bits as those of goPooling. newAdaptiveRows
-// returns nil for other calls, and for operands or results that are not row-major.
+// Windows of different sizes occur if the number of results does not divide the size of a row. goPooling would fold
+// them one by one, at a higher cost than that of the few taps. Results have the same bits as those of goPooling.
+// newAdaptiveRows returns nil for other calls, and for operands or results that are not row-major.
 func newAdaptiveRows(p *sizedPooling) (*graph.Kernel, error) {
 	columns, isRow := &p.axes[columnAxis], true
 	for _, axis := range p.axes[:columnAxis] {

@@ -19,13 +19,13 @@ const (
 	byPixels
 )
 
-// implementations returns the implementations of a pooling. If followsOperand is set, the op is over images, its result
-// has the operand's layout, and the implementations read operands in the order of the walk. Otherwise both
-// implementations write any layout, and "planes" also reads any layout.
+// implementations returns the two implementations of a pooling, "planes" and "pixels". followsOperand is set for ops
+// over images whose result has the operand's layout. Their implementations read operands in the order of the walk.
+// Otherwise both implementations write any layout, and "planes" also reads any layout.
 //
-// A walk ([graph.Walk]) is a loop order with the orders of the results, where an order is a permutation of dimensions.
-// Walks returns the walks that an implementation supports, given the candidates: the orders of the first result that
-// the planner considers. Read reports whether an implementation reads an operand in a layout.
+// An order is a permutation of dimensions. A walk ([graph.Walk]) consists of the order of the loops and the orders of
+// the results. Walks returns the walks that an implementation supports, given the candidates: the orders of the first
+// result that the planner considers. Read reports whether an implementation reads an operand in a layout.
 func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
 	complete := func(impl graph.Impl, order visitOrder) graph.Impl {
 		impl.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
@@ -145,8 +145,8 @@ func writesPixels(_ *graph.Call, _ graph.Walk, _ int, result tensor.Meta) bool {
 
 // Names of rates in the machine profile. A rate is the time of one unit of work. A tap is an element of a window.
 var (
-	// goTapRates[kind][order] names the rate of a tap in loops in Go, and compiledTapRates[order][kind] in compiled
-	// loops, which do not compute norms.
+	// goTapRates[kind][order] names the rate of a tap in loops in Go. compiledTapRates[order][kind] names the rate of a
+	// tap in compiled loops, which do not compute norms.
 	goTapRates = map[reduction][2]string{
 		reduceMax:  {byPlanes: "pool.max.planes", byPixels: "pool.max.pixels"},
 		reduceAvg:  {byPlanes: "pool.avg.planes", byPixels: "pool.avg.pixels"},
@@ -163,8 +163,9 @@ var (
 	goResultRates = [2]string{byPlanes: "pool.result.planes", byPixels: "pool.result.pixels"}
 )
 
-// maxCompiledTaps is the maximum number of taps of a window for which costs assume compiled loops by planes. A tap of a
-// larger window costs the loops in Go by planes as much as a tap by pixels, because an inner loop has many taps.
+// maxCompiledTaps is the maximum number of taps of a window for which costs assume compiled loops by planes. Larger
+// windows use loops in Go by planes. A tap then costs as much as in loops by pixels, because an inner loop has many
+// taps.
 const maxCompiledTaps = 16 * 16
 
 // work returns the work of a pooling for a walk (the loop order and the layouts of the results).
@@ -196,7 +197,7 @@ func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) grap
 	return work
 }
 
-// isSpaced reports whether compiled loops by planes are those of compiledSpaced.
+// isSpaced reports whether compiled loops by planes use compiledSpaced.
 func (p *pooling) isSpaced(call *graph.Call) bool {
 	axes, err := p.callAxes(call)
 	if err != nil || p.kind != reduceMax {
@@ -214,7 +215,7 @@ func (p *pooling) isSpaced(call *graph.Call) bool {
 func (p *pooling) addSpacedWork(work *graph.Work, call *graph.Call, taps, elemCost float64) {
 	const (
 		lanes = 16 // a loop computes whole vectors of results
-		// copiesPerResult is the approximate number of elements that are copied in the time of a spaced result.
+		// copiesPerResult is the approximate number of elements that can be copied in the time of one spaced result.
 		copiesPerResult = 8
 	)
 	if taps > maxLoopTaps {
@@ -226,16 +227,16 @@ func (p *pooling) addSpacedWork(work *graph.Work, call *graph.Call, taps, elemCo
 	work.AddUnoverlapped(spacedResultRates[p.kind], float64(call.Meta(0).Numel())*elemCost/copiesPerResult)
 }
 
-// windowsAreStrided estimates whether neighbouring windows are more than one element apart. Rows of the operand are
-// then at least 1.5 times as long as rows of the result.
+// windowsAreStrided estimates whether neighbouring windows are more than one element apart. It tests whether rows of
+// the operand are at least 1.5 times as long as rows of the result.
 func windowsAreStrided(c *graph.Call) bool {
 	last := c.Out[0].Rank() - 1
 	return last >= 0 && 2*c.Meta(0).Shape[c.Meta(0).Rank()-1] >= 3*c.Out[0].Shape[last]
 }
 
 // usesCompiledLoops predicts whether a walk uses compiled loops. Compiled loops write results in the walk's order.
-// Compiled loops by planes require maxima, or windows of few taps that are one element apart or, for floats, at most
-// two. taps is the typical number of taps.
+// Compiled loops by planes compute maxima, and averages over windows of few taps. The windows of averages must be one
+// element apart, or at most two for floats. taps is the typical number of taps.
 func (p *pooling) usesCompiledLoops(c *graph.Call, order visitOrder, walk graph.Walk, taps float64) bool {
 	isCompiledPlane := p.kind == reduceMax || taps <= maxCompiledTaps && !windowsAreFarApart(c)
 	if order == byPlanes && (len(c.Out) > 1 || !isCompiledPlane) {
@@ -246,7 +247,7 @@ func (p *pooling) usesCompiledLoops(c *graph.Call, order visitOrder, walk graph.
 }
 
 // windowsAreFarApart estimates whether windows are too far apart for the compiled loops by planes: 3 or more elements,
-// or for integers 2 or more.
+// or 2 or more for integers.
 func windowsAreFarApart(c *graph.Call) bool {
 	operand, out := c.Meta(0), c.Out[0]
 	if out.Numel() == 0 {

@@ -191,8 +191,8 @@ func (p *pooling) checkNotEmpty(input tensor.Type, firstPooledDim int) error {
 	return nil
 }
 
-// imageShapeError is the error for images whose rank is not 3 or 4, or whose dimensions other than the batch are not
-// all greater than 0.
+// imageShapeError is the error for images whose rank is not 3 or 4, and for images with an empty dimension other than
+// the batch.
 func imageShapeError(input tensor.Type) error {
 	return fmt.Errorf("Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:%s",
 		tensor.Sizes(input.Shape))
@@ -207,8 +207,9 @@ func joinSizes(sizes []sym.Int) string {
 	return strings.Join(texts, "x")
 }
 
-// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. Separate padding
-// before and after exists only in ONNX, so such a call also supports integers, except uint16, uint32 and uint64.
+// supports reports whether the op supports a dtype. PyTorch has no kernels for maxima of integers. Only ONNX has
+// separate padding before and after a dimension. Calls with such padding also support integers, but not uint16, uint32
+// and uint64.
 func (p *pooling) supports(args callAttrs, dtype tensor.DType) bool {
 	switch p.kind {
 	case reduceMax:
@@ -318,7 +319,7 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	if err := p.checkOutputSize(name, size, dims); err != nil {
 		return nil, err
 	}
-	// If all output sizes are 1, PyTorch calls mean(), but not for real volumes.
+	// If all output sizes are 1, PyTorch calls mean(). It does not do so for real volumes.
 	isGlobal := p.kind == reduceAvg && (dims == 2 || input.DType.IsComplex()) &&
 		!slices.ContainsFunc(size, func(n sym.Int) bool { return !kit.SizeIs(n, 1) })
 	if isGlobal && dims == 2 {
@@ -340,8 +341,8 @@ func (p *pooling) inferAdaptive(call *graph.Call) ([]graph.Result, error) {
 	return p.results(call, input, shape)
 }
 
-// checkOutputSize rejects invalid values of the attribute output_size. Messages begin with name or, for negative sizes,
-// always with adaptive_avg_pool2d, as in PyTorch.
+// checkOutputSize rejects invalid values of the attribute output_size. Messages begin with name. Messages about
+// negative sizes always begin with adaptive_avg_pool2d, as in PyTorch.
 func (p *pooling) checkOutputSize(name string, size []sym.Int, dims int) error {
 	switch {
 	case len(size) != dims && p.kind == reduceMax:
@@ -355,8 +356,8 @@ func (p *pooling) checkOutputSize(name string, size []sym.Int, dims int) error {
 	return nil
 }
 
-// checkAdaptive rejects operands whose rank is neither dims+1 nor dims+2, or whose dimensions other than the batch are
-// not all greater than 0. Messages begin with name.
+// checkAdaptive rejects operands whose rank is neither dims+1 nor dims+2, and operands with an empty dimension other
+// than the batch. Messages begin with name.
 func (p *pooling) checkAdaptive(name string, input tensor.Type, dims int) error {
 	firstDim, colon := 1, ":"
 	if p.kind == reduceAvg && dims == 2 { // PyTorch does not check the channels, and its message has no colon
@@ -403,7 +404,7 @@ func (p *pooling) inferGlobalAvg(call *graph.Call, input tensor.Type) ([]graph.R
 	return call.NewResult(out), err
 }
 
-// lengthError is the error for an attribute that is a list of n numbers, where n is not a supported length.
+// lengthError is the error for an attribute that is a list of unsupported length n.
 func (p *pooling) lengthError(attr string, n int) error {
 	requirement := "must either be"
 	switch {

@@ -40,8 +40,8 @@ var (
 		3, func(c *graph.Call) []sym.Int { return kit.Attrs[*maxUnpool3dAttrs](c).OutputSize })
 )
 
-// maxUnpoolOp defines an unpooling over the last `dims` dimensions, which are called a plane: a sequence, an image or a
-// volume. size returns the attribute output_size of a call.
+// maxUnpoolOp defines an unpooling over the last `dims` dimensions. These dimensions form a plane: a sequence, an image
+// or a volume. size returns the attribute output_size of a call.
 func maxUnpoolOp(attrs *graph.Schema, name, doc string, dims int, size func(c *graph.Call) []sym.Int) *graph.Op {
 	infer := func(c *graph.Call) ([]graph.Result, error) {
 		result, err := maxUnpoolType(dims, size(c), c.Type(0), c.Type(1))

@@ -129,7 +129,7 @@ var (
 			"results.", rowMajorExample(graph.Attrs{"output_size": []int{2, 3, 1}}, 2, 3, 5, 4, 6))
 )
 
-// LpPool is the p-norm of each window. As in ONNX, it is the norm of absolute values and ignores padding.
+// LpPool is the p-norm of each window. As in ONNX, norms are of absolute values and ignore padding.
 var LpPool = kit.Define[*lpPoolAttrs](withPooling(graph.Op{
 	Semantics: graph.Semantics{
 		Name: "lp_pool",
@@ -165,10 +165,10 @@ func lpPool(c *graph.Call) *pooling {
 		args: func(*graph.Call) callAttrs { return attrs.args() }}
 }
 
-// InIntegers converts the attributes of call, a max_pool2d on floats, for an operand of the integer type dtype. With
-// the returned attributes, max_pool2d has the same windows. The padding has ONNX's form, which integers require: [top,
-// left, bottom, right]. InIntegers returns false if call is nil or not a max_pool2d of a rank-4 operand. It also
-// returns false if inference with dtype fails or gives another shape.
+// InIntegers converts the attributes of call, a max_pool2d on floats, for an operand of the integer type dtype. The
+// converted attributes give the same windows. The padding has ONNX's form, which integers require: [top, left, bottom,
+// right]. InIntegers returns false if call is nil or not a max_pool2d of a rank-4 operand. It also returns false if
+// inference with dtype fails or gives another shape.
 func InIntegers(call *graph.Call, dtype tensor.DType) (graph.Attrs, bool) {
 	if call == nil || len(call.Out) != 1 || call.Type(0).Rank() != 4 {
 		return nil, false

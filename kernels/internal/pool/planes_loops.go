@@ -15,8 +15,8 @@ import (
 // windows of 3 elements with stride 2 and padding 1 have first -1, step 2, taps 3 and dilation 1.
 type columns struct{ first, step, taps, dilation, results int }
 
-// newColumns describes the windows of an axis. It returns false if they are not equally spaced, have no elements, or
-// have much more padding than elements.
+// newColumns describes the windows of an axis. It returns false if the windows are not equally spaced, have no
+// elements, or have much more padding than elements.
 func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 	c = columns{step: 1, dilation: 1, results: axis.Results}
 	first := axis.WindowAt(0)
@@ -37,8 +37,8 @@ func newColumns(axis *geometry.Axis) (c columns, ok bool) {
 }
 
 // fitOneLoop reports whether one loop can fold the windows of rows of the given dtype. A loop has at most maxLoopTaps
-// operands, and an operand has at most two taps, a pair. If step is 2, each window begins at a pair. Only pairs of
-// floats can be read as complex numbers.
+// operands. If step is 2, each window begins at a pair of elements, and an operand has the two taps of a pair. Only
+// pairs of floats can be read as complex numbers.
 func (c *columns) fitOneLoop(dtype tensor.DType) bool {
 	return c.taps <= 2*maxLoopTaps && (c.step == 1 || c.step == 2 && dtype.IsFloat()) &&
 		len(c.operands()) <= maxLoopTaps
@@ -47,9 +47,9 @@ func (c *columns) fitOneLoop(dtype tensor.DType) bool {
 // reach returns the distance from the first element of a window to its last element.
 func (c *columns) reach() int { return (c.taps - 1) * c.dilation }
 
-// operands returns, for each operand of columnsLoop, its offset in elements from the first element of a window. If step
+// operands returns the offsets of the operands of columnsLoop, in elements from the first element of a window. If step
 // is 1, operand i has tap i of each window. If step is 2, an operand has pairs: two adjacent elements, which are read
-// as a complex number. Two taps may share a pair: with dilation 1, three taps have the offsets 0 (taps 0 and 1) and 2
+// as a complex number. Two taps may share a pair: with dilation 1, three taps give the offsets 0 (taps 0 and 1) and 2
 // (tap 2).
 func (c *columns) operands() (list []int) {
 	for tap := range c.taps {

@@ -78,8 +78,8 @@ func (f *foldSpec) averageCount(window geometry.Range) float64 {
 	return float64(window.Count())
 }
 
-// area returns the number of taps that an average over a window counts, and at least 1. windows has the window's range
-// along each spatial dimension.
+// area returns the number of taps that an average over a window counts, and at least 1. windows has the range of the
+// window along each spatial dimension.
 func (f *foldSpec) area(windows [maxDims]geometry.Range) float64 {
 	area := 1.0
 	for _, window := range windows {
@@ -88,7 +88,7 @@ func (f *foldSpec) area(windows [maxDims]geometry.Range) float64 {
 	return max(area, 1)
 }
 
-// divisorOf returns the number by which the sum over a window is divided. area is the area of the window, as a float64
+// divisorOf returns the number by which the sum over a window is divided. area is the area of the window, which is
 // exact up to 2^53. The divisor of integers is at most 2^62, because a greater area may not fit int64.
 func divisorOf[A int64 | float64](fold *foldSpec, area float64) A {
 	isInteger := A(3)/2 == 1 // not for float64: 3/2 is 1.5

@@ -31,8 +31,8 @@ type callAttrs struct {
 	exponent     float64 // p of the p-norm, for reduceNorm
 }
 
-// compile makes the kernel of a call. The order is by pixels, with all channels of a position at once, or by planes,
-// with each channel separately.
+// compile makes the kernel of a call. A kernel by pixels computes all channels of a position at once. A kernel by
+// planes computes each channel separately.
 func (p *pooling) compile(c *graph.Call, order visitOrder) (*graph.Kernel, error) {
 	if operand := c.Meta(0); p.isMean(operand) && c.Out[0].Numel() > 0 {
 		return p.mean(operand).Compile(c)
@@ -62,9 +62,9 @@ func (p *pooling) reference(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 }
 
 // isMean reports whether a pooling is computed as a mean over the last dims dimensions of the operand, because the
-// kernels of poolings do not support the operand. In PyTorch, an adaptive average to size 1 is such a mean, and
-// therefore supports complex numbers, empty operands and other ranks. Inference accepts such operands for no other
-// size, except if the result is empty.
+// kernels of poolings do not support the operand. In PyTorch, an adaptive average to size 1 is such a mean. Therefore
+// it supports complex numbers, empty operands and other ranks. For other sizes, inference accepts such operands only if
+// the result is empty.
 func (p *pooling) isMean(operand tensor.Meta) bool {
 	return p.isAdaptive && p.kind == reduceAvg &&
 		(operand.DType.IsComplex() || operand.Rank() != p.dims+1 && operand.Rank() != p.dims+2 || operand.Numel() == 0)

@@ -56,8 +56,8 @@ type foldedWindow struct {
 }
 
 // newFoldedWindow returns the state before the first element: the least value of the dtype as maximum, at index start,
-// and the sum 0. start is the index in the plane at which the window begins. It is the resulting index of a window
-// without elements.
+// and the sum 0. start is the index in the plane at which the window begins. A window without elements returns start as
+// the index.
 func newFoldedWindow(dtype tensor.DType, start int) *foldedWindow {
 	if !dtype.IsIntegral(true) { // true: Bool counts as an integer
 		return &foldedWindow{best: tensor.FloatScalar(math.Inf(-1)), sum: tensor.FloatScalar(0), index: start}
@@ -88,8 +88,8 @@ func (w *foldedWindow) add(element tensor.Scalar, index int, fold *foldSpec) {
 	w.sum = tensor.FloatScalar(w.sum.Float() + x)
 }
 
-// result returns the element of the result. area is the number of taps that an average counts (foldSpec.averageCount);
-// divisorOf returns fold.divisor instead, if that is set.
+// result returns the element of the result. area is the number of taps that an average counts (foldSpec.averageCount).
+// If fold.divisor is set, averages use it instead of area.
 func (w *foldedWindow) result(fold *foldSpec, area float64) tensor.Scalar {
 	switch {
 	case fold.kind == reduceMax:

@@ -81,7 +81,7 @@ func inferAddmm(resultType func(self, a, b tensor.Type) (tensor.Type, error)) fu
 		}
 		attrs := kit.Attrs[*addmmAttrs](call)
 		if result.DType == tensor.Bool && result.Numel().Ne(sym.Int{}).Holds() {
-			// resultType accepts products of bools only if they have no terms. Their result is beta times self.
+			// resultType accepts products of bools only if k is 0. The result is then beta times self.
 			return nil, fmt.Errorf("result type %s can't be cast to the desired output type Bool",
 				attrs.Beta.DType().TorchName())
 		}
@@ -117,8 +117,8 @@ func matricesOf(matrices tensor.Meta) matrixStrides {
 	return matrixStrides{matrices.Strides[:batchRank], matrices.Strides[batchRank], matrices.Strides[batchRank+1]}
 }
 
-// addendOf returns the strides of an addend after its expansion. As contractions require, added dimensions and
-// dimensions of size 1 have stride 0.
+// addendOf returns the strides of an addend after its expansion. Added dimensions and dimensions of size 1 have stride
+// 0, as contractions require.
 func addendOf(addend, expanded tensor.Meta) matrixStrides {
 	for d := range expanded.Rank() - addend.Rank() {
 		expanded.Strides[d] = 0
@@ -133,7 +133,7 @@ func addendOf(addend, expanded tensor.Meta) matrixStrides {
 
 // skipsProduct reports whether the product is skipped because alpha is 0, as PyTorch's BLAS library does. NaNs and
 // infinities of the matrices then do not reach the result. PyTorch does not use BLAS for integers, for 16-bit floats,
-// and for batches whose matrices take less than 400 multiplications each (bmm_out_or_baddbmm_). In these cases it
+// and for batches whose matrices take less than 400 multiplications each (bmm_out_or_baddbmm_). Without BLAS it
 // multiplies the product by 0.
 func skipsProduct(c *graph.Call) bool {
 	a, b := c.Meta(1), c.Meta(2)
@@ -142,12 +142,12 @@ func skipsProduct(c *graph.Call) bool {
 	if dtype.IsReducedFloat() || dtype.IsIntegral(withBool) || alpha.Tensor(dtype).At().Complex() != 0 {
 		return false
 	}
-	const minBatchMACs = 400 // multiplications of an entry from which on PyTorch uses BLAS for a batch
+	const minBatchMACs = 400 // minimum multiplications per matrix for which PyTorch uses BLAS for a batch
 	batchRank := a.Rank() - 2
 	return batchRank == 0 || a.Shape[batchRank]*a.Shape[batchRank+1]*b.Shape[batchRank+1] >= minBatchMACs
 }
 
-// addmmWithSkip is addmmContraction with depth (k) 0 if the product is skipped.
+// addmmWithSkip is addmmContraction, but sets the depth k to 0 if the product is skipped.
 func addmmWithSkip(c *graph.Call) (*contraction, error) {
 	product, err := addmmContraction(c)
 	if err == nil && skipsProduct(c) {
@@ -156,7 +156,8 @@ func addmmWithSkip(c *graph.Call) (*contraction, error) {
 	return product, err
 }
 
-// addmmFlops counts the operations of the product, whether it is skipped or not, and two for each element of self.
+// addmmFlops counts the operations of the product, even if the product is skipped, and two operations for each element
+// of self.
 func addmmFlops(c *graph.Call) float64 {
 	product, err := addmmContraction(c)
 	if err != nil {

@@ -19,7 +19,7 @@ type affine struct {
 // the addend.
 type affineLoop = func(c, add unsafe.Pointer, i0, i1, j0, j1 int)
 
-// affineLoops has the function that makes an [affineLoop], by dtype.
+// affineLoops has, by dtype, the function that makes an [affineLoop].
 var affineLoops = map[tensor.DType]func(f *affine) affineLoop{
 	tensor.Uint8: newAffineLoop[uint8], tensor.Int8: newAffineLoop[int8],
 	tensor.Uint16: newAffineLoop[uint16], tensor.Int16: newAffineLoop[int16],

@@ -25,8 +25,9 @@ type attentionAttrs struct {
 const attentionMask = 3
 
 // ScaledDotProductAttention is softmax(query @ keyᵀ * scale + mask) @ value. The scores are the argument of softmax,
-// and the weights are its result. The last dimension of the batch is the heads. With enable_gqa (grouped queries),
-// adjacent query heads share a head of keys and values: of 8 query heads with 2 key heads, heads 0 to 3 use key head 0.
+// and the weights are its result. The last batch dimension has the heads. With enable_gqa (grouped queries), adjacent
+// query heads share a head of keys and values. For example, with 8 query heads and 2 key heads, query heads 0 to 3 use
+// key head 0.
 var ScaledDotProductAttention = kit.Define[*attentionAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "scaled_dot_product_attention",
@@ -160,8 +161,9 @@ func (attrs *attentionAttrs) headGroupSize(query, key tensor.Meta) int {
 
 // lowerAttention makes the kernel of a call. It describes the call as a [graph.Attention] for [compileAttention].
 // Package fusion uses the same description for attentions that it finds in a graph. The description has a row program,
-// an expression that computes the weights of a query from its scores. Others lists the operands of the row program
-// after the scores, such as the mask. Operands in 16-bit floats are converted first.
+// an expression that computes the weights of a query from the scores of the query. The first operand of the row program
+// is the scores. The field Others lists the further operands, such as the mask. Operands in 16-bit floats are converted
+// first.
 func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	attrs, builder, dtype := kit.Attrs[*attentionAttrs](call), copies.NewKernelBuilder(call), call.Out[0].DType.OpMath()
 	out := builder.StridedResult(0, dtype)
@@ -174,7 +176,7 @@ func lowerAttention(call *graph.Call) (*graph.Kernel, error) {
 	}
 	query, key, value, mask := operands[0].Meta, operands[1].Meta, operands[2].Meta, operands[attentionMask]
 	queries, keys := query.Shape[query.Rank()-2], key.Shape[key.Rank()-2]
-	if attrs.IsCausal { // query i sees only the keys up to i, so no query sees keys from index `queries` on
+	if attrs.IsCausal { // query i sees only the keys 0 to i, so no query sees keys from index `queries` on
 		keys = min(keys, queries)
 		key, value = withRows(key, keys), withRows(value, keys)
 	}
@@ -283,8 +285,8 @@ func (attrs *attentionAttrs) scores(in []*tensor.Tensor, batch []int, row int) (
 	return scores, maxScore
 }
 
-// headElement returns element (i, j) of a matrix of an operand: the matrix for index batch of the result, whose last
-// number is the query head. groupSize adjacent query heads share a matrix.
+// headElement returns element (i, j) of one matrix of an operand. batch is the index of the matrix in the result, and
+// the last number of batch is the query head. groupSize adjacent query heads share a matrix.
 func headElement(matrix *tensor.Tensor, batch []int, i, j, groupSize int) float64 {
 	index := append(slices.Clone(batch), i, j)
 	if groupSize > 1 {
@@ -294,7 +296,7 @@ func headElement(matrix *tensor.Tensor, batch []int, i, j, groupSize int) float6
 }
 
 // attentionLoops returns a parallel loop for each batch dimension along which query, key and value are not broadcast.
-// The mask may be broadcast along it. If enable_gqa is set, attentionLoops returns no loop over heads.
+// The mask may be broadcast along such a dimension. If enable_gqa is set, attentionLoops returns no loop over heads.
 func attentionLoops(call *graph.Call) []graph.Parallel {
 	out := call.Out[0]
 	batchRank := out.Rank() - 2
@@ -313,7 +315,7 @@ func attentionLoops(call *graph.Call) []graph.Parallel {
 				loop.OperandDims[i] = dim
 			}
 		}
-		// A negative dimension ([graph.Whole]) means that the loop does not divide the operand.
+		// A negative dimension ([graph.Whole]) means that an operand is not divided.
 		if loop.OperandDims[0] >= 0 && loop.OperandDims[1] >= 0 && loop.OperandDims[2] >= 0 {
 			loops = append(loops, loop)
 		}

@@ -20,9 +20,9 @@ import (
 //	weights [rows, keys]      = row program of scores, such as a scaled softmax
 //	result [rows, valueSize]  = weights @ value [keys, valueSize]
 //
-// For example, with 1024 queries, 1024 keys and float32, a block has 64 queries, so that its scores take 256 KB. An
-// entry then has 16 blocks. If entries are small, a block has all queries of several entries. The steps then compute
-// one matrix for each of these entries (attention_small.go).
+// For example, with 1024 float32 queries and keys, a block has 64 queries, so that its scores take 256 KB. An entry
+// then has 16 blocks. If entries are small, a block has all queries of several entries. The steps then compute one
+// matrix for each of these entries (attention_small.go).
 //
 // These types are declared elsewhere:
 //
@@ -61,7 +61,7 @@ type attention struct {
 
 	scoresBytes     int // the scores
 	productBytes    int // gemm's worker memory
-	panelBytes      int // the panels that gemm packs, which it calls shared: in other kernels, all workers share them
+	panelBytes      int // the panels that gemm packs; gemm calls them shared, because other kernels share them
 	programBytes    int // the memory of the row program
 	transposedBytes int // the transposed operand
 }
@@ -80,7 +80,7 @@ type attentionWorker struct {
 }
 
 // compileAttention returns the kernel of an attention. It compiles the two products and the row program for blocks of
-// attn.blockRows queries, and again for the last block of an entry if it has fewer queries.
+// attn.blockRows queries. If the last block of an entry has fewer queries, they are compiled again for this block.
 func compileAttention(spec *graph.Attention) (*graph.Kernel, error) {
 	attn := &attention{attentionSizes: attentionSizesOf(spec)}
 	rank := len(spec.Batch)
@@ -167,7 +167,7 @@ func (attn *attention) listings() (list []expr.Listing) {
 	return list
 }
 
-// computeBlock computes a block: the rows from firstRow on of each of the entries from firstEntry on.
+// computeBlock computes a block. Its first entry is firstEntry, and its first row in each entry is firstRow.
 func (attn *attention) computeBlock(mem *graph.Mem, firstEntry, firstRow int) error {
 	block := attn.compiled[0]
 	if attn.queries-firstRow < block.rows {
@@ -187,7 +187,7 @@ func (attn *attention) computeBlock(mem *graph.Mem, firstEntry, firstRow int) er
 		queryOffset := attn.entryOffsets[attentionQuery][firstEntry+i] + firstRow*attn.queryStride
 		args.A = attn.addressAt(mem.Ptrs[1+attentionQuery], queryOffset)
 		args.B = attn.addressAt(mem.Ptrs[1+attentionKey], attn.entryOffsets[attentionKey][firstEntry+i])
-		if transposed := attn.transposed; transposed != nil { // its copy replaces A or B
+		if transposed := attn.transposed; transposed != nil { // the copy replaces A or B
 			transposed.setAddress(args, unsafe.Add(transposedCopy, i*transposed.lanes*attn.elemBytes))
 		}
 		args.C = attn.addressAt(scores, i*block.rows*attn.rowStride)
@@ -222,7 +222,8 @@ func multiplyEntry(plan *gemm.Plan, replay *gemm.Replay, args *gemm.Args, worker
 	}
 }
 
-// addressAt returns the address i elements after p. It returns nil if p is nil: the matrix then has no elements.
+// addressAt returns the address i elements after p. It returns nil if p is nil, which means that the matrix has no
+// elements.
 func (attn *attention) addressAt(p unsafe.Pointer, i int) unsafe.Pointer {
 	if p == nil {
 		return nil

@@ -27,7 +27,7 @@ func causalIndices(builder *copies.KernelBuilder, queries, keys int) (indexViews
 
 // setRowProgram sets the row program, an expression over rows, that computes weights from scores. It also expands
 // spec.Others, the operands besides query, key and value, to the shape of the scores. spec.Others is empty, a mask, or
-// the result of [causalIndices]. In the last case, query i sees the keys 0 to i only.
+// the result of [causalIndices]. With causalIndices, query i sees the keys 0 to i only.
 func setRowProgram(spec *graph.Attention, scale float64) (err error) {
 	queries, keys, _, _ := spec.Sizes()
 	dtype := spec.Out.DType
@@ -63,8 +63,8 @@ func setRowProgram(spec *graph.Attention, scale float64) (err error) {
 type headGroups struct{ batchRank, groupSize int }
 
 // withSplitHeads returns an operand, [..., rows, columns], with all batch dimensions and split heads. Missing batch
-// dimensions get size 1 and stride 0. inner is the size of the second dimension of split heads: groupSize, or 1 for
-// keys and values, whose heads are split into [heads, 1].
+// dimensions get size 1 and stride 0. inner is the size of the second dimension of split heads. It is groupSize for
+// queries. It is 1 for keys and values, whose heads become [heads, 1].
 func (g headGroups) withSplitHeads(operand tensor.Meta, inner int) tensor.Meta {
 	missingDims := g.batchRank + 2 - operand.Rank()
 	operand.Shape = append(slices.Repeat([]int{1}, missingDims), operand.Shape...)

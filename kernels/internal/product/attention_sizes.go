@@ -8,8 +8,8 @@ import (
 )
 
 // This file divides an attention into blocks. An entry is the attention at one index of the batch. Scores are the
-// products of queries and keys. For example, with 1024 queries, 1024 keys and float32, a block has 64 queries, so that
-// its scores take 256 KB. An entry then has 16 blocks. If entries are small, a block has all queries of several entries
+// products of queries and keys. For example, with 1024 float32 queries and keys, a block has 64 queries, so that its
+// scores take 256 KB. An entry then has 16 blocks. If entries are small, a block has all queries of several entries
 // (attention_small.go).
 
 // attentionSizes has the sizes of an attention and of its blocks. All sizes depend on shapes only.
@@ -19,7 +19,7 @@ type attentionSizes struct {
 	keySize, valueSize   int // length of a query vector or key vector; length of a value vector
 	blockRows            int // rows (queries) of an entry in a block
 	blocksPerEntry       int // 1 if a block has several entries
-	entriesPerBlock      int // 1 unless entries are small
+	entriesPerBlock      int // 1 if entries are large
 	rowStride, colStride int // strides of scores between rows and between columns, in elements; one of them is 1
 	scoreElements        int // size of the memory for a block of scores, in elements
 }
@@ -41,7 +41,7 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 	fewestBlocks := kit.DivUp(sizes.queries, maxRows)
 	sizes.blockRows = kit.DivUp(sizes.queries, fewestBlocks)
 	sizes.blocksPerEntry = kit.DivUp(sizes.queries, sizes.blockRows)
-	sizes.setEntriesPerBlock(spec, 1) // chooseEntriesPerBlock uses the sizes for one entry
+	sizes.setEntriesPerBlock(spec, 1) // chooseEntriesPerBlock reads the sizes for one entry
 	sizes.setEntriesPerBlock(spec, sizes.chooseEntriesPerBlock(spec))
 	return sizes
 }
@@ -50,7 +50,7 @@ func attentionSizesOf(spec *graph.Attention) (sizes attentionSizes) {
 // columns if the row program computes many rows at once.
 func (sizes *attentionSizes) setEntriesPerBlock(spec *graph.Attention, entries int) {
 	elemBytes, rows := spec.Out.DType.Size(), entries*sizes.blockRows
-	// aligned rounds a number of elements up to a number whose size is aligned.
+	// aligned rounds a number of elements up such that their size in bytes is aligned.
 	aligned := func(elements int) int { return kit.AlignUp(elements*elemBytes) / elemBytes }
 	sizes.entriesPerBlock, sizes.rowStride, sizes.colStride = entries, aligned(sizes.keys), 1
 	if spec.ByColumns() {

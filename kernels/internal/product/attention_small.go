@@ -13,22 +13,24 @@ import (
 
 // This file divides attentions with small entries, such as 8 queries and 8 keys of 7 elements, into blocks of several
 // entries. An entry is the attention at one index of the batch. A block is the set of scores that a worker computes at
-// once. Blocks of several entries save time: the row program, which computes weights from scores, runs once for all of
-// them, and an operand that register tiles cannot read in place is transposed once for all of them.
+// once. Blocks of several entries save time. The row program, which computes weights from scores, runs once for all
+// entries of a block. An operand that register tiles cannot read in place is transposed once for all entries of a
+// block.
 //
 // The scores of an entry are the product of its queries and its transposed keys. These are 2 queries and 3 keys:
 //
 //	q00 q01       k00 k10 k20       s00 s01 s02
 //	q10 q11   @   k01 k11 k21   =   s10 s11 s12
 //
-// Register tiles write adjacent scores. In scores that are stored by rows, such as s00 s01 s02, tiles read adjacent
-// elements of the keys: k00 k10 k20. If these are not adjacent in memory, the key is transposed. In scores that are
-// stored by columns, such as s00 s10, tiles read q00 q10. If these are not adjacent, the query is transposed.
+// Register tiles write adjacent scores. If scores are stored by rows, such as s00 s01 s02, tiles read k00 k10 k20 of
+// the keys. If these elements are not adjacent in memory, the key is transposed. If scores are stored by columns, such
+// as s00 s10, tiles read q00 q10 of the queries. If these elements are not adjacent, the query is transposed.
 
 const (
 	// smallEntryMACs is the maximum number of multiplications of a small entry.
 	smallEntryMACs = 1 << 14
-	// smallBlockBytes is the maximum size of the scores of several small entries. They stay in the L1 cache.
+	// smallBlockBytes is the maximum size of the scores of a block of several entries. Scores of this size stay in the
+	// L1 cache.
 	smallBlockBytes = 16 << 10
 )
 
@@ -52,8 +54,8 @@ func (sizes attentionSizes) chooseEntriesPerBlock(spec *graph.Attention) int {
 }
 
 // evenlySpacedEntries returns the number of consecutive entries whose matrices are equally spaced, in the query, in the
-// key and in all operands of the row program. It counts the entries along the longest suffix of the batch dimensions
-// with this property. For a batch [4, 6], the number is 24 if all operands are row-major, and 6 if the key has gaps
+// key and in all operands of the row program. It counts the entries along the last batch dimensions, as many dimensions
+// as have this property. For a batch [4, 6], the number is 24 if all operands are row-major, and 6 if the key has gaps
 // between the indices of dimension 0.
 func evenlySpacedEntries(spec *graph.Attention) int {
 	entries := 1
@@ -68,8 +70,8 @@ func evenlySpacedEntries(spec *graph.Attention) int {
 	return entries
 }
 
-// isEvenlySpaced reports whether the matrices of an operand, which are equally spaced over the batch dimensions after
-// dim, are equally spaced over dim as well.
+// isEvenlySpaced reports whether the matrices of an operand are equally spaced over the batch dimensions from dim on.
+// The caller has checked the dimensions after dim.
 func isEvenlySpaced(operand tensor.Meta, batch []int, dim int) bool {
 	stride := func(d int) int {
 		if operand.Shape[d] == 1 { // all entries along d have the same matrix

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file estimates the cost of an attention (attention_blocks.go): of its two products, which compute the scores of
-// queries and keys and then the results, and of packing the operands of these products. The cost of the row program
-// between the products is not part of it.
+// This file estimates the cost of the two products of an attention (attention_blocks.go) and of packing their operands.
+// The first product computes scores, and the second computes results. The cost of the row program between the products
+// is not included.
 
 // attentionWork returns the cost of the two products, including the packing of their operands.
 func attentionWork(spec *graph.Attention) (work graph.Work) {
@@ -35,8 +35,8 @@ func attentionWork(spec *graph.Attention) (work graph.Work) {
 	return work
 }
 
-// packedElements returns the number of elements that are packed if an operand is packed. Keys and values are packed
-// again for each block.
+// packedElements returns the number of elements that a run packs if it packs the given operand. Keys and values are
+// packed again for each block.
 func (sizes attentionSizes) packedElements(operand int) float64 {
 	keys := float64(sizes.blocksPerEntry) * float64(sizes.keys)
 	queries := float64(sizes.queries)

@@ -21,20 +21,19 @@ const (
 	blocksBias
 )
 
-// linearBlocksFlops counts a multiplication and an addition for each pair of an element of the result and an
-// index of the summed dimension.
+// linearBlocksFlops counts a multiplication and an addition for each term of each sum.
 func linearBlocksFlops(call *graph.Call) float64 {
 	input := call.Meta(blocksInput)
 	return 2 * float64(call.Out[0].Numel()) * float64(input.Shape[input.Rank()-1])
 }
 
 // blockWeight is the format of the weight of linear_blocks, which is quantized by blocks. A row of the weight is a
-// sequence of integers of 2, 4 or 8 bits, packed into bytes from the lowest bits. A block is a number of adjacent
-// integers of a row that have the same scale and zero point. An integer q stands for (q - zero point) * scale.
+// sequence of integers of 2, 4 or 8 bits, packed into bytes from the lowest bits. A block has adjacent integers of a
+// row, with one scale and one zero point. An integer q stands for (q - zero point) * scale.
 //
 // For example, with 4 bits and blocks of two integers, the bytes 0x52 0xF8 are a row of the integers 2, 5, 8 and 15.
-// The blocks are 2, 5 and 8, 15. With the zero point 8 and the scales 0.5 and 10, the row stands for -3, -1.5, 0 and
-// 70.
+// The blocks are [2, 5] and [8, 15]. With the zero point 8 and the scales 0.5 and 10, the row stands for -3, -1.5, 0
+// and 70.
 type blockWeight struct {
 	bits          int // bits of an integer
 	blockElements int // number of integers of a block

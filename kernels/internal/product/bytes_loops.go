@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file computes [MatmulBytes] by plain loops, one element of the result after the other. An entry is one matrix
-// product of a batch: m x k elements of operand a times k x n elements of operand b. For example, a of shape [8, 2, 3]
-// and b of shape [3, 5] have 8 entries with m = 2, k = 3 and n = 5, which share the matrix b.
+// This file computes [MatmulBytes] by plain loops over the elements of the result. An entry is one matrix product of a
+// batch: m x k elements of operand a times k x n elements of operand b. For example, a of shape [8, 2, 3] and b of
+// shape [3, 5] have 8 entries with m = 2, k = 3 and n = 5. All entries share the matrix b.
 
 // loopsMACs is the approximate number of multiplications per chunk.
 const loopsMACs = 1 << 15
@@ -60,7 +60,7 @@ func newByteLoops(call *graph.Call, product *contraction) *byteLoops {
 	return loops
 }
 
-// address returns the address of an operand, or nil if the operand is omitted: its elements are then 0 (byteAt).
+// address returns the address of an operand. It returns nil for an omitted operand, whose elements count as 0 (byteAt).
 func (l *byteLoops) address(mem *graph.Mem, operand int) unsafe.Pointer {
 	if operand >= len(l.call.In) {
 		return nil

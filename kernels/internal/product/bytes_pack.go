@@ -22,22 +22,23 @@ import (
 const signBit = 0x80
 
 // bytePacker packs operand b into panels (see [byteShape]). A block is the range of columns of a register tile, and a
-// panel is a packed block. A group is the sequence of elements along the depth that one instruction multiplies. In a
-// panel, the groups of all columns at the same depth are contiguous. For example, this is a block of the columns a and
-// b, with 6 elements each, and its panel with groups of 4 elements (the values of ? do not matter):
+// panel is a packed block. A group is the sequence of elements along the depth that one instruction multiplies. A panel
+// stores the groups of all columns at one depth contiguously, then the groups at the next depth. For example, this is a
+// block of the columns a and b, with 6 elements each, and its panel with groups of 4 elements (the values of ? do not
+// matter):
 //
 //	a0 b0
 //	a1 b1
 //	...     ->  a0 a1 a2 a3  b0 b1 b2 b3
 //	a5 b5       a4 a5 ?  ?   b4 b5 ?  ?
 //
-// The sums of all columns of the matrix follow the panels. Operand b has bytes, so its strides and offsets in elements
-// are also in bytes. In a group, an element is a byte or, if usesWords is true, a word of 16 bits.
+// The sums of all columns of the matrix follow the panels. The elements of operand b are bytes, so strides and offsets
+// are the same in elements and in bytes. In a group, an element is a byte or, if usesWords is true, a word of 16 bits.
 type bytePacker struct {
 	byteShape
 	isSigned      bool        // whether elements are int8
 	joinCode      *loops.Loop // joins the elements of a group
-	ones          []byte      // a packed row of ones; the product of this row and a panel is the sums of the columns
+	ones          []byte      // a packed row of ones; its product with a panel gives the sums of the columns
 	columnSumCode *jit.Func   // multiplies ones by a panel
 }
 
@@ -77,8 +78,9 @@ func (shape *byteShape) tileSpec(isSigned bool) *tile.Spec {
 }
 
 // joinLoop returns the loop that joins elements of a column to a group. Operand i of the loop supplies element i of
-// each group. The loop subtracts 128 from uint8 elements; in a group of bytes, it does so by flipping the sign bits.
-// For example, these are the formulas for groups of four int8 bytes, and of two words for uint8 elements:
+// each group. The loop subtracts 128 from uint8 elements. In a group of bytes, it flips the sign bits instead, which
+// has the same effect. For example, these are the formulas for groups of four int8 bytes, and of two words for uint8
+// elements:
 //
 //	(int32(a) << 0) | (int32(b) << 8) | (int32(c) << 16) | (int32(d) << 24)
 //	(((int32(a) - 128) & 65535) << 0) | (((int32(b) - 128) & 65535) << 16)
@@ -111,9 +113,9 @@ func (shape *byteShape) joinLoop(isSigned bool) (*loops.Loop, error) {
 	return kit.FormulaLoop(formula, names, types, nil, groupDType)
 }
 
-// packBlock packs a block of columns of the matrix at address src, with the given strides, and sums the columns. packed
-// is the address of the packed matrix. transposeBuffer is worker memory for the block in row-major order, which
-// joinGroups needs.
+// packBlock packs and sums a block of columns of the matrix at address src, with the given strides. packed is the
+// address of the packed matrix. transposeBuffer is worker memory for the block in row-major order, which joinGroups
+// needs.
 func (p *bytePacker) packBlock(worker *byteWorker, packed, src unsafe.Pointer, rowStride, colStride, block int,
 	transposeBuffer unsafe.Pointer) {
 	width := p.width()
@@ -145,16 +147,16 @@ func (p *bytePacker) transposeBlock(worker *byteWorker, dst, src unsafe.Pointer,
 	}
 }
 
-// joinGroups joins the elements of groupCount groups of each column of a block, starting with group `first`. The block
-// has the given number of columns, which are adjacent in each row at src. The last group may have elements beyond the
-// depth. Their values do not matter, because tiles multiply them by 0.
+// joinGroups joins the elements of groupCount groups of each column of a block, starting with group `first`. The given
+// number of columns are adjacent in each row at src. The last group may have elements beyond the depth. Their values do
+// not matter, because tiles multiply them by 0.
 func (p *bytePacker) joinGroups(worker *byteWorker, panel, src unsafe.Pointer, rowStride, first, groupCount,
 	columns int) {
 	step := p.width() * p.groupBytes // between groups of a column in the panel
 	var ptrs [1 + maxGroupBytes]unsafe.Pointer
 	var strides [1 + maxGroupBytes]int
 	ptrs[0], strides[0] = unsafe.Add(panel, first*step), step
-	for i := range p.groupElements { // the last element of the column replaces elements beyond the depth
+	for i := range p.groupElements { // elements beyond the depth are copies of the column's last element
 		ptrs[1+i], strides[1+i] = unsafe.Add(src, min(first*p.groupElements+i, p.k-1)*rowStride), p.groupElements*rowStride
 	}
 	p.joinCode.Run(&worker.state, ptrs[:1+p.groupElements], strides[:1+p.groupElements], columns, groupCount)

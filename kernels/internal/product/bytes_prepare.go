@@ -8,18 +8,18 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the first phase of a product of byte matrices, before the phase of bytes_run.go multiplies: it packs
-// the operands and prepares sums. Operand a has m rows of depth k, and operand b has n columns. A block is the range of
-// columns of a register tile, and a panel is a packed block of b. With the zero points za of a row and zb of a column,
-// a sum is
+// This file runs the first phase of a product of byte matrices, which packs the operands and prepares sums. The second
+// phase multiplies (bytes_run.go). Operand a has m rows of depth k, and operand b has n columns. A block is the range
+// of columns of a register tile, and a panel is a packed block of b. With the zero points za of a row and zb of a
+// column, a sum is
 //
 //	sum(a*b) + (bias - za*sum(b)) + (k*za - sum(a))*zb
 //
 // Tiles add the first term to the second, the initial sum. If rows have different za, the initial sum is the bias, and
 // the conversion of sums to results subtracts za*sum(b) (SubtractsProduct). If b has zero points, the conversion adds
 // the third term (AddsProduct): the row correction times zb. rowCopier copies the rows of a, and packer packs the
-// blocks of b. The results are in scratch memory, at scratchOffsets. aOffsets and bOffsets are the offsets of the
-// matrices in the operands.
+// blocks of b. The first phase writes to scratch memory, at scratchOffsets. aOffsets and bOffsets are the offsets of
+// the matrices in the operands.
 
 // preparePhase returns the phase that packs operands and computes the contributions of zero points and bias. Its chunks
 // are chunks of the rows of operand a, then chunks of the blocks of operand b.
@@ -55,8 +55,8 @@ func (t *byteTiles) preparePhase() graph.Phase {
 	}}
 }
 
-// prepareRows copies a chunk of the rows of a matrix, and stores their zero points and row corrections, as far as they
-// are needed.
+// prepareRows copies a chunk of the rows of a matrix, and stores the zero points and row corrections of these rows. It
+// skips values that are not needed.
 func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chunk int) {
 	first := chunk * t.rowCopier.rowsPerChunk
 	end := min(t.m, first+t.rowCopier.rowsPerChunk)
@@ -67,7 +67,7 @@ func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chun
 			rowZeroPoints[row] = t.zeroPoints.zeroPoint(bytesA, zeroPoints, row)
 		}
 	}
-	var corrections []int32 // of the rows of the chunk; copyRows stores the sums of the rows there
+	var corrections []int32 // of the rows of the chunk; copyRows first stores the sums of the rows there
 	if t.conversion.AddsProduct {
 		offset := t.scratchOffsets.rowCorrections + matrix*t.m*sumBytes
 		corrections = kit.SliceOf[int32](mem.Scratch, offset, t.m)[first:end]
@@ -80,8 +80,8 @@ func (t *byteTiles) prepareRows(mem *graph.Mem, worker *byteWorker, matrix, chun
 	}
 }
 
-// prepareBlock packs a block of a matrix of operand b, unless it is packed. It computes the initial values of the sums
-// of its columns, and stores their zero points.
+// prepareBlock packs a block of a matrix of operand b if it is not packed yet. It also computes the initial sums of the
+// block's columns, and stores the zero points of these columns.
 func (t *byteTiles) prepareBlock(mem *graph.Mem, worker *byteWorker, matrix, block int) {
 	if !t.isPacked {
 		t.packer.packBlock(worker, t.panels(mem, matrix), unsafe.Add(mem.Ptrs[1+bytesB], t.bOffsets[matrix]),
@@ -102,8 +102,8 @@ func (t *byteTiles) prepareBlock(mem *graph.Mem, worker *byteWorker, matrix, blo
 	}
 }
 
-// storeInitialSums stores the initial values of the sums of a block, which has the given columns: bias - za*sum(b) for
-// each column, or the bias alone if rows have different zero points za.
+// storeInitialSums stores the initial sums of the given columns, which are a block. An initial sum is bias - za*sum(b),
+// or the bias alone if rows have different zero points za.
 func (t *byteTiles) storeInitialSums(mem *graph.Mem, matrix, block, firstColumn, columns int) {
 	offset := t.scratchOffsets.initialSums + (matrix*t.blocks()+block)*t.width()*sumBytes
 	initialSums := kit.SliceOf[int32](mem.Scratch, offset, columns)

@@ -17,8 +17,8 @@ import (
 
 // byteRowCopier copies the rows of operand a as bytes or 16-bit words, and pads them to whole groups. A group is the
 // sequence of elements along the depth that one instruction multiplies (see [byteShape]). The copier copies nothing if
-// tiles can read the operand in place. It also sums each row if a zero point of operand b may differ from 0 (see
-// [byteTiles]). For example, with groups of 4 bytes, a row of 6 bytes x0 ... x5 becomes the 8 bytes x0 ... x5 0 0.
+// tiles can read the operand in place. The copier also sums each row if a zero point of operand b may differ from 0
+// (see [byteTiles]). For example, with groups of 4 bytes, a row of 6 bytes x0 ... x5 becomes the 8 bytes x0 ... x5 0 0.
 //
 // Tiles read bytes as uint8 or as int8 (readsSigned). If the operand has the other dtype, its sign bits are flipped.
 // This adds 128 to int8 elements (128 = 0x80 is signBit), and subtracts 128 from uint8 elements.
@@ -28,7 +28,7 @@ type byteRowCopier struct {
 	readsSigned  bool        // whether tiles read the elements of rows as int8
 	rowStride    int         // stride of the operand's rows, in bytes
 	colStride    int         // stride of the operand's columns, in bytes
-	loop         *loops.Loop // converts elements: flips their sign bit, widens them, or both; nil if neither is needed
+	loop         *loops.Loop // flips the sign bits of elements, widens elements, or both; nil if neither is needed
 	copiesRows   bool        // whether rows are copied
 	rowsPerChunk int         // number of rows per chunk
 }
@@ -39,7 +39,7 @@ func newByteRowCopier(shape byteShape, product *contraction, isSigned bool) (*by
 		readsSigned: tile.ReadsSigned(machine.HostFeatures(), isSigned),
 		rowStride:   product.a.row, colStride: product.a.col,
 		rowsPerChunk: max(1, machine.MoveGrain/shape.k)}
-	// Tiles read rows in place if nothing requires a copy: conversion, padding, strided columns, or distant rows.
+	// Conversion, padding, strided columns and distant rows require a copy. Otherwise tiles read rows in place.
 	flipsSign := isSigned != copier.readsSigned
 	converts, pads := flipsSign || shape.usesWords(), shape.k%shape.groupElements > 0
 	exceedsUnitStep := shape.usesMatrixUnit && product.a.row > maxUnitRowStep // too far apart for the matrix unit
@@ -78,12 +78,12 @@ func (r *byteRowCopier) tileRowStride() int {
 }
 
 // copyRows copies rows [first, end) of a matrix if r.copiesRows is set. matrix and copies are the addresses of the
-// matrix and of its copy. scratch is memory of workerBytes() bytes. If totals is not nil, it gets the total of the
-// elements of each of these rows, as tiles read them.
+// matrix and of its copy. scratch is memory of workerBytes() bytes. If totals is not nil, copyRows stores the total of
+// each row there. Totals are of the elements that tiles read.
 func (r *byteRowCopier) copyRows(state *loops.State, copies, matrix unsafe.Pointer, first, end int,
 	scratch unsafe.Pointer, totals []int32) {
 	rows := end - first
-	// src and srcStride locate the elements before the conversion by r.loop: in the matrix, scratch or copies.
+	// src and srcStride locate the elements that r.loop converts. They are in the matrix, scratch or copies.
 	src, srcStride := unsafe.Add(matrix, first*r.rowStride), r.rowStride
 	if r.copiesRows {
 		dst, dstStride := unsafe.Add(copies, first*r.rowBytes()), r.rowBytes()
@@ -126,8 +126,8 @@ func (r *byteRowCopier) clearPadding(dst unsafe.Pointer, rows int) {
 	}
 }
 
-// rowTotal returns the total of the elements of a row, as tiles read them. byteTotal sums the elements as uint8 in
-// [0, 255]. The elements that tiles read as int8 are less by 128.
+// rowTotal returns the total of the elements of a row that tiles read. byteTotal sums the elements as uint8 in [0,
+// 255]. If tiles read int8, each element is less by 128.
 func (r *byteRowCopier) rowTotal(row []byte) int32 {
 	total := byteTotal(row, r.isSigned)
 	if r.readsSigned {
@@ -136,8 +136,8 @@ func (r *byteRowCopier) rowTotal(row []byte) int32 {
 	return total
 }
 
-// byteTotal sums bytes. If isSigned is set, they are int8, and 128 is added to each. Eight bytes are added at a time,
-// to four sums of 16 bits in one word.
+// byteTotal sums bytes. If isSigned is set, the bytes are int8, and 128 is added to each. Eight bytes at a time are
+// added to four 16-bit sums in one word.
 func byteTotal(list []byte, isSigned bool) (total int32) {
 	const evenBytes = 0x00ff00ff00ff00ff
 	signBits := uint64(0)
@@ -164,8 +164,8 @@ func byteTotal(list []byte, isSigned bool) (total int32) {
 }
 
 // byteZeroPoints has the properties of the zero points of both operands that are known when a kernel is compiled. If
-// 128 is added to or subtracted from the elements of an operand (see [byteShape]), it is also added to or subtracted
-// from the operand's zero points, so that differences do not change. The fields are indexed by bytesA and bytesB.
+// the elements of an operand are offset by 128 or -128 (see [byteShape]), the operand's zero points get the same
+// offset, so that differences do not change. The fields are indexed by bytesA and bytesB.
 type byteZeroPoints struct {
 	dtype        [2]tensor.DType // dtype of the operand
 	stride       [2]int          // stride of the zero points; 0 for a single zero point
@@ -191,8 +191,8 @@ func newByteZeroPoints(call *graph.Call) (points byteZeroPoints) {
 	return points
 }
 
-// allEqual reports whether all elements of an operand are known to equal a number. An omitted operand has the elements
-// 0.
+// allEqual reports whether all elements of an operand are known to equal a number. The elements of an omitted operand
+// are 0.
 func allEqual(call *graph.Call, operand int, number float64) bool {
 	if !call.HasOperand(operand) {
 		return number == 0

@@ -9,9 +9,9 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 )
 
-// This file runs the second phase of a product of byte matrices: operand a has m rows of depth k, and operand b has n
-// columns, which the first phase has packed (bytes_prepare.go). Its terms, with the fields and methods of byteTiles
-// (bytes_tiled.go) that count them:
+// This file runs the second phase of a product of byte matrices. Operand a has m rows of depth k. Operand b has n
+// columns, which the first phase has packed (bytes_prepare.go). The file uses these terms, and these fields and methods
+// of byteTiles (bytes_tiled.go):
 //
 //	entry  one product of a batch; entry e multiplies the matrices aIndex[e] of a and bIndex[e] of b
 //	tile   a rectangle of the result whose sums are in registers
@@ -74,7 +74,7 @@ func (t *byteTiles) stripAt(mem *graph.Mem, entry, block, index int) byteStrip {
 	return strip
 }
 
-// computeStrip computes the sums of a strip, from at most maxCallGroups groups along the depth at a time.
+// computeStrip computes the sums of a strip. It multiplies at most maxCallGroups groups along the depth at a time.
 func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip) error {
 	args := &worker.args
 	t.setStripArgs(mem, args, strip)
@@ -91,8 +91,8 @@ func (t *byteTiles) computeStrip(mem *graph.Mem, worker *byteWorker, strip byteS
 }
 
 // multiplyGroups adds the products of args.InnerCount groups of the depth, from firstGroup on, to the sums of all tiles
-// of a strip. The tiles of a strip are two stacks, one below the other: a stack has tiles of equal height. A call of
-// machine code computes several tiles of a stack.
+// of a strip. The tiles of a strip form two stacks, one below the other. The tiles of a stack have equal height. A call
+// of machine code computes several tiles of a stack.
 func (t *byteTiles) multiplyGroups(args *jit.Args, strip byteStrip, firstGroup int, initialSum tile.InitialSum) error {
 	isLastBlock := strip.block == t.blocks()-1
 	rowStride := t.rowCopier.tileRowStride()
@@ -133,13 +133,14 @@ func (t *byteTiles) setStripArgs(mem *graph.Mem, args *jit.Args, strip byteStrip
 	if t.tileConversion != tile.NotQuantized {
 		args.Row[tile.Scales], args.Row[tile.ZeroPoint] = block*t.width()*sumBytes, 0
 	}
-	// While the tiles of this strip are computed, they prefetch a part of the next block's panel: the part that
-	// corresponds to the strip's part of the rows.
+	// The tiles of this strip prefetch a part of the next block's panel. A strip with a tenth of the rows prefetches a
+	// tenth of the panel.
 	args.Ptr[tile.Prefetched] = args.Ptr[tile.Vec]
 	args.Row[tile.Prefetched] = (block+1)%t.blocks()*t.panelBytes() + strip.firstRow*t.panelBytes()/t.m
 }
 
-// convertStrip converts the sums of a strip to results, unless the sums are the results or tiles convert them.
+// convertStrip converts the sums of a strip to results. It does nothing if the sums are the results or if tiles convert
+// them.
 func (t *byteTiles) convertStrip(mem *graph.Mem, worker *byteWorker, strip byteStrip) error {
 	switch firstColumn := strip.block * t.width(); {
 	case t.requantizer != nil:
@@ -184,7 +185,7 @@ func (t *byteTiles) runConversionLoop(mem *graph.Mem, worker *byteWorker, strip 
 }
 
 // setMatrixUnitArgs sets the arguments that only tiles on the matrix unit have. It does nothing for other tiles. Worker
-// memory has the sums of a strip, if they are stored there, and then the scratch memory of the tiles.
+// memory has the sums of a strip (see storesSums), followed by the scratch memory of the tiles.
 func (t *byteTiles) setMatrixUnitArgs(mem *graph.Mem, worker *byteWorker) {
 	if !t.usesMatrixUnit {
 		return
@@ -217,7 +218,7 @@ func (t *byteTiles) outStride() int {
 	return t.outRowStride * sumBytes
 }
 
-// resultOffset returns the offset of a block's first element in a row of the result, in elements.
+// resultOffset returns the offset, in elements, of a block's first element in a row of the result.
 func (t *byteTiles) resultOffset(entry, row, block int) int {
 	return t.outOffsets[entry] + row*t.outRowStride + block*t.width()
 }

@@ -13,11 +13,13 @@ import (
 //
 // A group is a sequence of four or eight bytes along the depth k. One instruction multiplies a group of a row by a
 // group of a column and sums the products. The elements of a group are bytes, or two 16-bit words. Bytes are int8 in
-// columns, and uint8 or int8 in rows (see [tile.ReadsSigned]). Operands of the other signedness are converted by adding
-// or subtracting 128. Their zero points are converted in the same way, so that the results do not change.
+// columns, and uint8 or int8 in rows (see [tile.ReadsSigned]). Bytes of an operand with the other signedness are
+// converted by adding or subtracting 128. The operand's zero points are converted in the same way, so that the results
+// do not change.
 //
 // For example, with AVX-512 and VNNI, a group has four bytes, and a vector has the sums of 16 columns. A tile of 6 rows
-// and 4 vectors has the sums of 6 x 64 elements of the result in 24 registers; the tiles below it have the same block.
+// and 4 vectors has the sums of 6 x 64 elements of the result in 24 registers. The tiles below belong to the same
+// block.
 type byteShape struct {
 	m, n, k        int  // rows of the result, columns of the result, depth
 	groupBytes     int  // size of a group in bytes: 4, or 8 for products of byte matrices
@@ -29,13 +31,13 @@ type byteShape struct {
 	usesMatrixUnit bool // whether the matrix unit is used
 }
 
-// newByteShape returns the division of an m x n product of depth k, which depends on sizes only. rows is the number of
-// rows that are multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs enough
-// independent sums to hide the latency of multiplications.
+// newByteShape returns the division of an m x n product of depth k. The division depends on sizes only. rows is the
+// number of rows that are multiplied by the same matrix. With few rows, blocks have more vectors, because a tile needs
+// enough independent sums to hide the latency of multiplications.
 func newByteShape(m, n, k, rows int) byteShape {
 	registers, vectorBytes := tile.VectorRegisters(machine.HostFeatures())
 	shape := byteShape{m: m, n: n, k: k, groupBytes: 4, groupElements: 4, lanes: vectorBytes / sumBytes}
-	otherRegisters := 1 // registers of broadcast rows, or of products that are not added yet
+	otherRegisters := 1 // registers for broadcast rows, or for products before their addition
 	switch {
 	case machine.HostFeatures().Has(machine.MatrixBytes): // groups of eight bytes
 		shape.groupBytes, shape.groupElements = 8, 8
@@ -57,7 +59,7 @@ func newByteShape(m, n, k, rows int) byteShape {
 	return shape
 }
 
-// setMatrixTile chooses the size of tiles of instructions that multiply matrices of bytes. registers is the number of
+// setMatrixTile chooses the size of tiles for instructions that multiply matrices of bytes. registers is the number of
 // registers for sums and for the columns.
 func (shape *byteShape) setMatrixTile(registers, rows int) {
 	maxVectors := 3
@@ -71,7 +73,7 @@ func (shape *byteShape) setMatrixTile(registers, rows int) {
 	shape.height = 2 * min(tile.MaxDynamicRows/2, rowPairs)
 }
 
-// setVectorTile chooses the size of tiles of other vector instructions. otherRegisters is the number of registers that
+// setVectorTile chooses the size of tiles for other vector instructions. otherRegisters is the number of registers that
 // are not for sums or columns.
 func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 	maxVectors, groupRegistersPerRow := 2, 0
@@ -89,7 +91,7 @@ func (shape *byteShape) setVectorTile(registers, otherRegisters, rows int) {
 }
 
 // setVectorHeight sets the height of tiles from the number of registers for the columns and for the rows. A row has
-// sums and groupRegistersPerRow registers for its groups. Code whose rows are at a dynamic distance supports at most
+// sums and groupRegistersPerRow registers for its groups. Code with a dynamic distance between rows supports at most
 // tile.MaxDynamicRows rows.
 func (shape *byteShape) setVectorHeight(registers, groupRegistersPerRow int) {
 	columnRegisters, registersPerRow := shape.vectors, shape.vectors+groupRegistersPerRow
@@ -116,8 +118,8 @@ const (
 	maxGroupBytes = 8
 	// minUnitRows is the minimum number of rows for which the matrix unit is faster than vector instructions.
 	minUnitRows = 8
-	// maxUnitRowStep bounds the bytes between rows that the matrix unit reads or writes. The code of a tile contains
-	// the offsets of its 32 rows, which must be below 2^30 bytes (see package tile).
+	// maxUnitRowStep is the maximum distance, in bytes, between rows that the matrix unit reads or writes. The code of
+	// a tile contains the offsets of its 32 rows, which must be below 2^30 bytes (see package tile).
 	maxUnitRowStep = 1 << 25
 )
 

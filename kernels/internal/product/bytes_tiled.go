@@ -23,13 +23,13 @@ import (
 //     block. Its sums stay in cache until they are converted to results.
 //
 // An entry is one product of a batch. Let a[0..k-1] be a row with zero point za, and b[0..k-1] a column with zero point
-// zb. Their element of the result is
+// zb. The element of the result for this row and column is
 //
 //	sum((a-za)*(b-zb)) = sum(a*b) - za*sum(b) + (k*za - sum(a))*zb
 //
-// Tiles compute the first term. If all rows have the same za, the sums of a tile start from the bias plus the second
-// term. Otherwise they start from the bias, and the conversion of a strip subtracts za*sum(b). The conversion also adds
-// the third term. Its factor k*za - sum(a) is the row correction.
+// Tiles compute the first term. If all rows have the same za, the sums of a tile start from bias - za*sum(b). Otherwise
+// they start from the bias, and the conversion of a strip subtracts za*sum(b). The conversion also adds the third term.
+// Its factor k*za - sum(a) is the row correction.
 type byteTiles struct {
 	byteShape   // m, n and k of a product; height and width of tiles; groups along the depth
 	byteEntries // the matrices of all entries
@@ -57,7 +57,7 @@ type byteTiles struct {
 
 	stripRows      int                       // rows of all strips but the last
 	order          multiply.StripOrder       // order of strips, and their division into chunks
-	scratchOffsets byteScratch               // offsets of the results of the first phase
+	scratchOffsets byteScratch               // offsets of the values that the first phase stores
 	codes          map[byteCodeKey]*jit.Func // machine code of tiles, by kind of tile
 	prefetchLines  int                       // cache lines of the next panel that matrix-unit tiles prefetch per iteration
 	workers        graph.PerWorker[byteWorker]
@@ -89,17 +89,19 @@ type byteScratch struct {
 const (
 	// maxCallGroups is the maximum number of groups, along the depth, that one call of machine code multiplies.
 	maxCallGroups = 4096
-	// maxCallGroupProducts is the maximum number of group products in a call of several tiles. A group product multiplies
-	// a group of a row by a group of a column. Such a call takes less than 50 us with 256-bit vectors.
+	// maxCallGroupProducts is the maximum number of group products in a call of several tiles. A group product
+	// multiplies a group of a row by a group of a column. With this number, a call takes less than 50 us with 256-bit
+	// vectors.
 	maxCallGroupProducts = 1 << 19 / machine.CallDivisor
-	// byteStripSums is the approximate number of sums of a strip. They stay in cache until they are converted.
+	// byteStripSums is the approximate number of sums of a strip. Sums of this size stay in cache until their
+	// conversion.
 	byteStripSums = 1 << 12
 	// maxUnitStripSums bounds the sums of a strip on the matrix unit.
 	maxUnitStripSums = 1 << 15
 	// maxPrefetchLines bounds the cache lines of the next panel that are prefetched per iteration.
 	maxPrefetchLines = 4
-	// bandRowBytes is the approximate size, in bytes, of the rows of a band (see [multiply.StripOrder]). They stay in
-	// cache while all columns are processed.
+	// bandRowBytes is the approximate size, in bytes, of the rows of a band (see [multiply.StripOrder]). The rows stay
+	// in cache while all columns are processed.
 	bandRowBytes = 1 << 20
 	// byteGrain is the approximate number of multiplications of a chunk.
 	byteGrain = 4 * machine.MACGrain
@@ -147,9 +149,9 @@ func newByteTiles(call *graph.Call) (*byteTiles, error) {
 	if err := t.chooseConversion(call); err != nil {
 		return nil, err
 	}
-	// Tiles apply an epilogue, a fused pointwise computation, if the sums in registers are complete: the conversion adds
-	// no terms to them, and a single call computes them. Otherwise another phase applies it to whole rows, which costs
-	// less than a loop over each strip.
+	// Tiles apply an epilogue, a fused pointwise computation, if the sums in registers are complete. This requires that
+	// the conversion adds no terms to the sums, and that a single call computes them. Otherwise another phase applies
+	// the epilogue to whole rows, which costs less than a loop over each strip.
 	areComplete := !t.conversion.AddsProduct && !t.conversion.SubtractsProduct && t.groups <= maxCallGroups
 	t.epilogue = multiply.AssignEpilogue(fusion.EpilogueOf(call), t.n, areComplete)
 	t.rowCopier, err = newByteRowCopier(shape, product, t.zeroPoints.isSigned[bytesA])
@@ -197,8 +199,8 @@ func (t *byteTiles) chooseConversion(call *graph.Call) (err error) {
 }
 
 // newByteEntries lists the distinct matrices of the operands, and the matrices and the result of each entry. Matrices
-// of operand a are distinct if their offsets are. For operand b, all matrices are listed in the order in which they are
-// packed.
+// of operand a are distinct if their offsets differ. All matrices of operand b are listed, in the order in which they
+// are packed.
 func newByteEntries(call *graph.Call, product *contraction) (entries byteEntries) {
 	offsets := func(m matrixStrides) []int {
 		if list := m.offsets(product.batch); list != nil {
@@ -230,8 +232,8 @@ func newByteEntries(call *graph.Call, product *contraction) (entries byteEntries
 	return entries
 }
 
-// chooseStripRows divides the rows evenly into strips of about byteStripSums sums, or of a number that suits the
-// matrix unit.
+// chooseStripRows divides the rows evenly into strips. A strip has about byteStripSums sums. On the matrix unit, the
+// number depends on the depth instead.
 func (t *byteTiles) chooseStripRows() {
 	stripSums := byteStripSums
 	if t.usesMatrixUnit {
@@ -245,8 +247,8 @@ func (t *byteTiles) chooseStripRows() {
 // strips returns the number of strips of a block.
 func (t *byteTiles) strips() int { return kit.DivUp(t.m, t.stripRows) }
 
-// choosePrefetchLines divides the cache lines of a panel among the iterations of the loops of all tiles of a block.
-// Together these iterations prefetch the next panel.
+// choosePrefetchLines sets how many cache lines of the next panel each loop iteration of a tile prefetches. Together,
+// the iterations of all tiles of a block prefetch the whole panel.
 func (t *byteTiles) choosePrefetchLines() {
 	tilesPerStrip, iterationsPerTile := kit.DivUp(min(t.m, t.stripRows), t.height), kit.DivUp(t.groups, tile.DefaultUnroll)
 	iterations := tilesPerStrip * t.strips() * iterationsPerTile
@@ -265,7 +267,7 @@ func (t *byteTiles) chooseOrder() {
 	t.order.Divide(t.stripRows*t.width()*t.k, grain)
 }
 
-// layOutScratch assigns offsets in scratch memory to the values that the kernel needs.
+// layOutScratch assigns offsets in scratch memory to the values that the first phase stores.
 func (t *byteTiles) layOutScratch() {
 	offsets := &t.scratchOffsets
 	allocate := func(isNeeded bool, bytes int) int {

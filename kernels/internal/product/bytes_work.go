@@ -11,9 +11,9 @@ import (
 )
 
 // This file describes the kernel of products of byte matrices (byteTiles) to the planner: the layouts that it supports,
-// and the cost of a call. Operand a has the rows and operand b the columns of the products. A byteShape is the division
-// of the products into tiles of height x width() sums. A group has the elements along the depth that one instruction
-// multiplies.
+// and the cost of a call. Operand a has the rows of the products, and operand b has the columns. A byteShape is the
+// division of the products into tiles of height x width() sums. A group has the elements along the depth that one
+// instruction multiplies.
 
 // MultipliesBytes reports whether products of byte matrices run as machine code on this machine. Without machine code,
 // such a product is slower than the float product that it would replace.
@@ -46,8 +46,8 @@ func storedMatrices(operand tensor.Meta) int {
 	return tensor.Numel(operand.Shape[:max(0, operand.Rank()-2)])
 }
 
-// bytesWalks implements [graph.Impl.Walks] for tiles. Tiles only write row-major results, and need machine code and
-// products with at least one term.
+// bytesWalks implements [graph.Impl.Walks] for tiles. Tiles write only row-major results. They require machine code and
+// a depth of at least 1.
 func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	a := call.Meta(bytesA)
 	if !MultipliesBytes() || call.Out[0].Numel() == 0 || a.Shape[a.Rank()-1] == 0 {
@@ -72,11 +72,13 @@ func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta
 	return work, true
 }
 
-// matrixTimeRatio is the time of a multiply-add in instructions that multiply 2 x 8 by 8 x 2 bytes, relative to a
-// multiply-add in dot products. It is llvm-mca's estimate for Neoverse V1: 109 multiply-adds per cycle instead of 64.
+// matrixTimeRatio is the time per multiply-add of instructions that multiply 2 x 8 by 8 x 2 bytes, divided by the time
+// per multiply-add of dot products. It is llvm-mca's estimate for Neoverse V1: 109 multiply-adds per cycle instead of
+// 64.
 const matrixTimeRatio = 0.59
 
-// bytesWork implements [graph.Impl.Work] for tiles: the work of tiles, and of copies of the operands into groups.
+// bytesWork implements [graph.Impl.Work] for tiles. It counts the work of tiles and of copying the operands into
+// groups.
 func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	call.AddStreamed(&work)

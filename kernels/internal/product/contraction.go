@@ -12,11 +12,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// contraction is the common form of all matrix products. For every index of the batch, c = alpha * a @ b + beta * add.
-// The matrix a has m x k elements, b has k x n, and c and add have m x n. The depth is the dimension of size k, which
-// is summed. An entry is the product at one index of the batch. For example, linear with an input [8, 16, 64], a weight
-// [32, 64] and a bias [32] is a contraction with the batch [8], m = 16, n = 32, k = 64; b is the transposed weight with
-// the batch stride 0, and add is the bias with the row stride 0.
+// contraction is the common form of all matrix products. At each index of the batch, it computes c = alpha * a @ b +
+// beta * add. The matrix a has m x k elements, b has k x n, and c and add have m x n. The depth is the dimension of
+// size k, which is summed. An entry is the product at one index of the batch. For example, linear with an input [8, 16,
+// 64], a weight [32, 64] and a bias [32] is a contraction with the batch [8], m = 16, n = 32 and k = 64. Its b is the
+// transposed weight with batch stride 0, and its add is the bias with row stride 0.
 type contraction struct {
 	batch   []int         // sizes of the batch dimensions
 	m, n, k int           // rows of the result, columns of the result, depth
@@ -44,9 +44,9 @@ func (product *contraction) flops() float64 {
 	return 2 * float64(product.entries()) * float64(product.m) * float64(product.n) * float64(product.k)
 }
 
-// compile returns the kernel of a contraction. It computes in the dtype of the output. An addend that is a vector is
-// the bias of the product (see vectorBias). Any other addend and a factor alpha are applied to each completed part of
-// the result.
+// compile returns the kernel of a contraction. It computes in the dtype of the output. An addend that is a vector
+// becomes the bias of the product (see vectorBias). Any other addend and the factor alpha are applied to each part of
+// the result after its product is complete.
 func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 	dtype := call.Out[0].DType
 	if !gemm.Multiplies(dtype) {
@@ -99,8 +99,9 @@ func (product *contraction) mergeBatch() {
 	}
 }
 
-// setSharedRows sets sharedRows from the sizes and from the dimensions along which b is broadcast. The width of packed
-// panels of b depends on sharedRows, and must not depend on the layouts of other operands.
+// setSharedRows sets sharedRows from the sizes and from the dimensions along which b is broadcast. It does not use the
+// layouts of other operands, because the width of packed panels of b depends on sharedRows but must not depend on these
+// layouts.
 func (product *contraction) setSharedRows() {
 	product.sharedRows = product.m
 	for dim, size := range product.batch {
@@ -110,7 +111,7 @@ func (product *contraction) setSharedRows() {
 	}
 }
 
-// canMergeRows reports whether, in each of a, c and add, the rows of all entries along dimension dim are evenly spaced.
+// canMergeRows reports whether the rows of all entries along dimension dim are evenly spaced in each of a, c and add.
 func (product *contraction) canMergeRows(dim int) bool {
 	if product.m == 1 {
 		return true
@@ -250,8 +251,9 @@ func (product *contraction) addAddend(multiplier *multiply.Multiplier, spec *gem
 	return isBias
 }
 
-// vectorBias returns the direction and the stride, in elements, of the addend if gemm can add it as a bias: alpha and
-// beta are 1, and the addend is a vector that is broadcast along the rows or the columns. Otherwise ok is false.
+// vectorBias returns the direction and the stride, in elements, of an addend that gemm can add as a bias. This requires
+// that alpha and beta are 1, and that the addend is a vector that is broadcast along the rows or the columns. Otherwise
+// ok is false.
 func (product *contraction) vectorBias() (direction gemm.Bias, stride int, ok bool) {
 	if !product.hasAdd || product.alpha.Complex() != 1 || product.beta.Complex() != 1 {
 		return gemm.NoBias, 0, false
@@ -309,12 +311,12 @@ func formOf(call *graph.Call, describe func(c *graph.Call) (*contraction, error)
 }
 
 // productContraction describes a call as a contraction, the common form of matrix products. The op is matmul or one of
-// its special cases, such as mm. The result has the dimensions [batch..., rows, columns], without columns if b is a
-// vector, and without rows if a is one.
+// its special cases, such as mm. The result has the dimensions [batch..., rows, columns]. There is no dimension columns
+// if b is a vector, and no dimension rows if a is a vector.
 func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	a, b := c.Meta(0), c.Meta(1)
 	product := &contraction{m: 1, n: 1, aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1)}
-	rankA, rankB, outDims := a.Rank(), b.Rank(), out.Rank() // outDims counts the dimensions of the result down
+	rankA, rankB, outDims := a.Rank(), b.Rank(), out.Rank() // outDims counts down the dimensions of the result
 	product.k = a.Shape[rankA-1]
 	product.a.col, product.b.row = a.Strides[rankA-1], b.Strides[max(rankB-2, 0)]
 	if rankB > 1 {
@@ -334,8 +336,8 @@ func productContraction(c *graph.Call, out tensor.Meta) (*contraction, error) {
 	return product, err
 }
 
-// expandedStrides returns the strides of the first dims dimensions of an operand, broadcast to shape. As contractions
-// require, added dimensions and dimensions of size 1 have stride 0.
+// expandedStrides returns the strides of the first dims dimensions of an operand, broadcast to shape. Added dimensions
+// and dimensions of size 1 have stride 0, as contractions require.
 func expandedStrides(meta tensor.Meta, dims int, shape []int) ([]int, error) {
 	expanded, err := tensor.Meta{DType: meta.DType, Shape: meta.Shape[:dims], Strides: meta.Strides[:dims]}.Expand(shape)
 	if err != nil {
@@ -361,7 +363,7 @@ func productFlops(c *graph.Call) float64 {
 	return product.flops()
 }
 
-// linearLoops returns the parallel loops over all dimensions of the input except the last.
+// linearLoops returns the parallel loops over the dimensions of the input before the last.
 func linearLoops(c *graph.Call) []graph.Parallel {
 	var loops []graph.Parallel
 	for d := range c.Meta(0).Rank() - 1 {

@@ -10,10 +10,10 @@ import (
 )
 
 // einsumPlan builds the kernel of an einsum. A term is an operand or an intermediate product, and a label names one of
-// its dimensions. The plan multiplies the terms of the equation as matrices, from left to right: the labels of the
-// rows, of the columns, and of the sum are merged into one dimension each. If the strides of a term do not permit a
-// merge, the term is copied first. Each product and each copy adds phases to the kernel. For example, these are the
-// products of "ab,bc,cd->ad":
+// its dimensions. The plan multiplies the terms of the equation as matrices, from left to right. For each product, the
+// labels of the rows are merged into one dimension. The labels of the columns, and the labels that are summed, are
+// merged in the same way. If the strides of a term do not permit a merge, the term is copied first. Each product and
+// each copy adds phases to the kernel. For example, these are the products of "ab,bc,cd->ad":
 //
 //	first:   rows a, columns c, summed b: an intermediate term ac
 //	second:  rows a, columns d, summed c: the result ad
@@ -102,7 +102,7 @@ func (plan *einsumPlan) product(a, b einsumTerm, keptLabels []int, isLast bool) 
 	return plan.contract(a, b, keptLabels, isLast)
 }
 
-// sum sums a term over the labels that are not in keptLabels. It returns the term itself if there are none.
+// sum sums a term over the labels that are not in keptLabels. It returns the term itself if there are no such labels.
 func (plan *einsumPlan) sum(term einsumTerm, keptLabels []int) (einsumTerm, error) {
 	if !slices.ContainsFunc(term.labels, func(label int) bool { return !slices.Contains(keptLabels, label) }) {
 		return term, nil
@@ -113,12 +113,11 @@ func (plan *einsumPlan) sum(term einsumTerm, keptLabels []int) (einsumTerm, erro
 }
 
 // contract multiplies two terms and sums over the labels that are not in keptLabels. The last product (isLast) writes
-// the result directly if it has all labels of the result, and if the strides of the result permit the merges for the
-// product.
+// the result directly if the product has all labels of the result and the strides of the result permit the merges.
 func (plan *einsumPlan) contract(a, b einsumTerm, keptLabels []int, isLast bool) (einsumTerm, error) {
 	labels := plan.labelsOf(&a, &b, keptLabels)
 	a = plan.makeMergeable(a, labels.batch, labels.rows, labels.summed)
-	if !b.buffer.IsInKernel() { // otherwise b is the number 1 of method sum, which has no labels
+	if !b.buffer.IsInKernel() { // otherwise b is the constant 1 of method sum, which has no labels
 		b = plan.makeMergeable(b, labels.batch, labels.summed, labels.cols)
 	}
 	scratchBefore := plan.kernel.Scratch // restored if the scratch memory of newTerm is not needed
@@ -136,8 +135,8 @@ func (plan *einsumPlan) contract(a, b einsumTerm, keptLabels []int, isLast bool)
 	return result, plan.addMatrixProduct(&a, &b, &result, labels)
 }
 
-// productLabels are the labels of a product of two terms, by their role. In "bij,bjk->bik", b is a label of the batch,
-// i of the rows, k of the columns, and j is summed.
+// productLabels has the labels of a product of two terms, by role. In "bij,bjk->bik", b is a batch label, i is a row
+// label, k is a column label, and j is summed.
 type productLabels struct{ batch, rows, cols, summed []int }
 
 // labelsOf returns the labels of the product of a and b, which sums over the labels that are not in keptLabels. Labels
@@ -165,9 +164,9 @@ func (plan *einsumPlan) labelsOf(a, b *einsumTerm, keptLabels []int) (labels pro
 	return labels
 }
 
-// makeMergeable returns a term with the same elements, in which the labels in rows can be merged into one dimension,
-// and the labels in cols into another dimension. It returns the term itself if its strides permit both merges,
-// otherwise a copy. Each label of the term is in batch, rows or cols.
+// makeMergeable returns a term with the same elements whose labels in rows can be merged into one dimension, and whose
+// labels in cols can be merged into another. It returns the term itself if its strides permit both merges, otherwise a
+// copy. Each label of the term is in batch, rows or cols.
 func (plan *einsumPlan) makeMergeable(term einsumTerm, batch, rows, cols []int) einsumTerm {
 	_, rowsMerge := plan.mergedStride(&term, rows)
 	_, colsMerge := plan.mergedStride(&term, cols)
@@ -207,8 +206,8 @@ func (plan *einsumPlan) mergedStride(term *einsumTerm, labels []int) (int, bool)
 	return merged, true
 }
 
-// addMatrixProduct adds the phases of a batch of matrix products. It merges the labels of rows, of columns and of the
-// sum into the dimensions m, n and k.
+// addMatrixProduct adds the phases of a batch of matrix products. It merges the row labels into the dimension m, the
+// column labels into n, and the summed labels into k.
 func (plan *einsumPlan) addMatrixProduct(a, b, out *einsumTerm, labels productLabels) error {
 	size := func(labels []int) int { return tensor.Numel(plan.einsum.shape(labels)) }
 	product := &contraction{batch: plan.einsum.shape(labels.batch), aOperand: 0, bOperand: 1, alpha: tensor.IntScalar(1),

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// einsumInference infers the result of an einsum, by the steps of at::einsum on types instead of tensors. These steps
-// determine the dtype and the layout of the result, and whether the result is a view. A term is an operand or an
+// einsumInference infers the result of an einsum. It applies the steps of at::einsum to types instead of tensors. These
+// steps determine the dtype and the layout of the result, and whether the result is a view. A term is an operand or an
 // intermediate product, and a label names one of its dimensions:
 //
 //	align            gives all terms the same dimensions, one for each label
@@ -27,9 +27,9 @@ import (
 type einsumInference struct {
 	equation *equation // has the labels of each operand (operandLabels) and of the result (resultLabels)
 	order    []int     // dimension d of an aligned term has label order[d]; the result's labels are first
-	// termCounts has, for each dimension, the number of remaining terms that have it: terms in which the size of this
-	// dimension is not 1. In the example, the counts of i, j and k are 1, 2 and 2 before the first product. The product
-	// sums over j, because no third term has j.
+	// termCounts has, for each dimension, the number of remaining terms in which its size is not 1. In the example, the
+	// counts of i, j and k are 1, 2 and 2 before the first product. The product sums over j, because no third term has
+	// j.
 	termCounts []int
 }
 
@@ -52,7 +52,7 @@ func (e *equation) layout(types []tensor.Type) (result tensor.Type, isView bool,
 	isView = len(types) == 1 && sumsNothing
 	switch {
 	case !e.hasResultSizes(result.Shape):
-		// This is possible only if there are no elements: sumProductPair ignores a size 0 of its first operand.
+		// This happens only if the result is empty, because sumProductPair ignores a size 0 of its first operand.
 		shape := make([]sym.Int, len(e.resultLabels))
 		for d, label := range e.resultLabels {
 			shape[d] = e.size(label)
@@ -99,7 +99,7 @@ func (einsum *einsumInference) align(term tensor.Type, labels []int) (tensor.Typ
 	for range einsum.order {
 		termDims = append(termDims, -1)
 	}
-	nextDim := 0 // the dimension of the next label in the term; a diagonal removes a dimension instead of advancing
+	nextDim := 0 // the dimension of the next label in the term; unchanged by a diagonal, which removes a dimension
 	var err error
 	for _, label := range labels {
 		d := slices.Index(einsum.order, label)
@@ -154,8 +154,8 @@ func (einsum *einsumInference) multiplyTerms(terms []tensor.Type) (tensor.Type, 
 
 // multiplyPair multiplies two terms. A term has a dimension if the size of this dimension is not 1. First, each term is
 // summed over the dimensions that no other remaining term has. Then the product sums over the dimensions that both
-// terms have, except dimensions that a later term also has. For example, in ij,jk,kl->il the first product multiplies
-// ij by jk, sums over j, and keeps k for the third term.
+// terms have and no later term has. For example, in ij,jk,kl->il the first product multiplies ij by jk, sums over j,
+// and keeps k for the third term.
 func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, error) {
 	var onStack [8]int
 	summedInBoth := onStack[:0]    // dimensions over which the product sums
@@ -201,10 +201,10 @@ func (einsum *einsumInference) multiplyPair(a, b tensor.Type) (tensor.Type, erro
 	return kit.InferredType(pointwise.Mul, attrs, a, b)
 }
 
-// sumProductPair infers at::native's sumproduct_pair, a batch of matrix products that sums over the dimensions in
-// summed. The order of the result's dimensions in memory is: dimensions of both terms, dimensions of the first term
-// only, dimensions that are summed, dimensions of the second term only. In the first product of the example above, this
-// is i, j, k.
+// sumProductPair infers the result of at::native::sumproduct_pair, a batch of matrix products that sums over the
+// dimensions in summed. The order of the result's dimensions in memory is: dimensions of both terms, dimensions of the
+// first term only, dimensions that are summed, dimensions of the second term only. In the first product of the example
+// above, this is i, j, k.
 func sumProductPair(a, b tensor.Type, summed []int) (tensor.Type, error) {
 	if err := checkSumProductDTypes(a, b); err != nil {
 		return a, err

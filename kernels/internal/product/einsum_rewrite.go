@@ -11,8 +11,8 @@ import (
 )
 
 // rewriteEinsum rewrites an equation that multiplies batches of matrices as a matmul of permuted operands. Passes can
-// fuse the matmul and choose its layouts. parts collects the new nodes. For example, "bqhd,bkhd->bqhk" becomes (with
-// batch b and h, rows q, sum d and col k)
+// fuse the matmul and choose its layouts. parts collects the new nodes. For example, in "bqhd,bkhd->bqhk" the batch
+// labels are b and h, the row label is q, the summed label is d, and the column label is k. The equation becomes
 //
 //	permute(matmul(permute(x, "bhqd"), permute(y, "bhdk")), "bqhk")
 func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext) (rewrite graph.Rewrite, err error) {
@@ -36,8 +36,8 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 	builder := compose.NewBuilder(parts, call)
 	a := addPermute(builder, in[0], equation.operandLabels[0], slices.Concat(labels.batch, labels.rows, []int{labels.sum}))
 	b := addPermute(builder, in[1], equation.operandLabels[1], slices.Concat(labels.batch, []int{labels.sum, labels.col}))
-	// b has no dimensions for the labels in rows except the last, so dimensions of size 1 are added. If there are no
-	// batch labels, they would be the first dimensions, which matmul adds itself.
+	// b needs dimensions of size 1 for all labels in rows but the last. Without batch labels, these would be the first
+	// dimensions, which matmul adds itself.
 	if len(labels.batch) > 0 {
 		for range len(labels.rows) - 1 {
 			b = builder.Add(view.Unsqueeze, graph.Attrs{"dim": len(labels.batch)}, b)
@@ -53,7 +53,7 @@ func rewriteEinsum(parts *graph.Parts, call *graph.Call, _ graph.RewriteContext)
 // matrixLabels has the labels (names of dimensions) of an equation that multiplies batches of matrices.
 type matrixLabels struct {
 	batch []int // labels of both operands and the result, in the order of the result
-	rows  []int // labels of the first operand and the result: of batches of the first operand only, then of matrix rows
+	rows  []int // labels of the first operand and the result: batch dimensions that the second lacks, then rows
 	sum   int   // label of both operands that is summed
 	col   int   // label of the second operand and the result
 }
@@ -77,7 +77,7 @@ func (e *equation) classifyLabels(in []graph.Arg) (labels matrixLabels, ok bool)
 		case isInBoth && !isInResult:
 			sums = append(sums, label)
 		case isInBoth: // of batch
-		case !isInResult: // summed, but in one operand only
+		case !isInResult: // summed, although only one operand has the label
 			return labels, false
 		case isInB:
 			cols = append(cols, label)
@@ -98,7 +98,8 @@ func (e *equation) classifyLabels(in []graph.Arg) (labels matrixLabels, ok bool)
 	}
 	labels.sum, labels.col = sums[0], cols[0]
 	if a[len(a)-1] == labels.sum && !endsWith(e.resultLabels, slices.Concat(labels.rows, []int{labels.col})) {
-		// The rows have the order of the first operand, so that it needs no copy. The result is permuted anyway.
+		// The rows have the order of the first operand, so that this operand needs no copy. The result is permuted
+		// anyway.
 		labels.rows = slices.DeleteFunc(slices.Clone(a),
 			func(label int) bool { return label == labels.sum || slices.Contains(labels.batch, label) })
 	}

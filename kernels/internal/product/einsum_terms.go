@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file parses the equation of an einsum. For example, the equation "b...j,jk->b...k" of operands with the shapes
-// [2, 3, 4, 5] and [5, 6] has the labels b, -2, -1, j of the first operand, j, k of the second, and b, -2, -1, k of the
-// result. The sizes of b, -2, -1, j and k are 2, 3, 4, 5 and 6.
+// This file parses the equation of an einsum. For example, let the equation "b...j,jk->b...k" have operands with the
+// shapes [2, 3, 4, 5] and [5, 6]. The labels are [b, -2, -1, j] for the first operand, [j, k] for the second, and [b,
+// -2, -1, k] for the result. The sizes of b, -2, -1, j and k are 2, 3, 4, 5 and 6.
 
 type einsumAttrs struct {
 	Equation string `attr:"equation" doc:"labels of the dimensions of the operands, then -> and labels of the result: \"bij,bjk->bik\""`

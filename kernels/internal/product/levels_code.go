@@ -14,8 +14,8 @@ import (
 // This file generates the code of a [levelProduct]: the machine code of its register tiles, and the loops that convert
 // levels, the packed integers of the weight, to float32. A term is an index of the depth, and a block is a range of
 // terms with the same scale. A tile multiplies some rows of the input (In) by a panel (Vec), the levels of adjacent
-// columns of the result. With thinLevels, a panel has levels, and a tile multiplies some whole blocks. With
-// tiledLevels, it has converted levels.
+// columns of the result. With thinLevels, a panel has packed levels, and a tile multiplies some whole blocks. With
+// tiledLevels, a panel has levels that were converted to float32.
 
 // levelCodeKey identifies the machine code of a tile in levelProduct.codes.
 type levelCodeKey struct {
@@ -49,8 +49,8 @@ func (p *levelProduct) compileTiles() error {
 	return nil
 }
 
-// compileTile generates the code of tiles of the given height, for each position along the depth. terms is as in
-// [levelCodeKey].
+// compileTile generates the code of tiles of the given height. First and later terms have separate code, as have last
+// and other terms. terms is as in [levelCodeKey].
 func (p *levelProduct) compileTile(height, terms int) (err error) {
 	for _, start := range []tile.InitialSum{p.initialSum(0), tile.FromResult} {
 		for _, isLast := range []bool{false, true} {
@@ -101,8 +101,9 @@ func (p *levelProduct) spec(key levelCodeKey) *tile.Spec {
 	return spec
 }
 
-// maxTileRows returns the maximum number of rows of a tile, which the registers limit: a row needs a register of sums
-// for each vector. The rows share a register of levels for each vector, and a register for an element of the input.
+// maxTileRows returns the maximum number of rows of a tile, which the number of registers limits. A row needs a
+// register of sums for each vector. All rows share a register of levels for each vector, and a register for an element
+// of the input.
 func (shape *levelShape) maxTileRows(algorithm levelAlgorithm) int {
 	registers, _ := tile.VectorRegisters(machine.HostFeatures())
 	if algorithm == thinLevels {
@@ -128,8 +129,8 @@ func (p *levelProduct) tileVectors() int {
 }
 
 // compileConversions compiles the loops that convert levels to elements: (level - zero point) * scale. A byte of a
-// 4-bit panel has two levels, which are signed: the first loop converts the low half of each byte, the second the high
-// half.
+// 4-bit panel has two signed levels. The first loop converts the low half of each byte, and the second loop converts
+// the high half.
 func (p *levelProduct) compileConversions() (err error) {
 	formulas := []string{"float32(int32(q) << 28 >> 28)", "float32(int32(q) >> 4)"}
 	if p.levelBits() == 8 {

@@ -29,11 +29,11 @@ type levelShape struct {
 	hasZeros       bool // whether the call has zero points
 }
 
-// levelVectors is the number of vectors of a panel. A tile of one row needs as many sums to hide the latency of
+// levelVectors is the number of vectors of a panel. A tile of one row needs this number of sums to hide the latency of
 // multiplications.
 const levelVectors = 4
 
-// floatBytes is the number of bytes of a float32: of the elements, the scales and the sums.
+// floatBytes is the number of bytes of a float32. Elements, scales and sums are float32.
 const floatBytes = 4
 
 // newLevelShape returns the division of a call's product. It depends on shapes and attributes only.
@@ -72,8 +72,8 @@ func (shape *levelShape) panelBytes(operand int) int {
 	return shape.blocks * shape.width() // zero points
 }
 
-// levelWalks implements [graph.Impl.Walks] for products by panels of levels, which need machine code. The results are
-// row-major.
+// levelWalks implements [graph.Impl.Walks] for products by panels of levels. They require machine code, and their
+// results are row-major.
 func levelWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 	input := call.Meta(blocksInput)
 	if !tile.Supports(machine.HostFeatures()) || jit.Available() != nil || call.Out[0].Numel() == 0 ||
@@ -105,8 +105,8 @@ func packLevels(call *graph.Call, operand int) (graph.Packing, bool) {
 			shape.pack(operand, panel, dst.Pointer(), src.Pointer(), meta)
 		}
 	}
-	// Panels do not have the bits of a weight that belong to no element, and have only the low bits of a zero point. An
-	// operand with other bits cannot be restored.
+	// Panels drop the padding bits of a weight and the high bits of zero points. If such bits are set, the operand
+	// cannot be restored from panels.
 	panelsHaveAllBits := operand == blocksScale || operand == blocksZero && shape.bits == 8 ||
 		operand == blocksWeight && shape.k*shape.bits == 8*meta.Shape[1]
 	if panelsHaveAllBits {
@@ -127,7 +127,7 @@ func (shape *levelShape) formatName(operand int) string {
 }
 
 // pack packs a panel of an operand, whose layout is meta. dst is the address of the operand's first panel, and src the
-// address of the operand. If the last panel extends beyond the last column, its other columns are 0.
+// address of the operand. Columns of the last panel beyond the last column of the result are 0.
 func (shape *levelShape) pack(operand, panel int, dst, src unsafe.Pointer, meta tensor.Meta) {
 	dst = unsafe.Add(dst, panel*shape.panelBytes(operand))
 	width, columns := shape.width(), min(shape.width(), shape.n-panel*shape.width())
@@ -154,9 +154,9 @@ func (shape *levelShape) pack(operand, panel int, dst, src unsafe.Pointer, meta 
 	}
 }
 
-// packColumn packs the levels of a column of a panel that is cleared. row is the address of the weight's row, which has
-// the integers of this column. If levels have 4 bits, byte b of a term (an index of the depth) has the level of column
-// b in its low bits, and the level of column b + width/2 in its high bits.
+// packColumn packs the levels of a column of a cleared panel. row is the address of the weight's row with the integers
+// of this column. If levels have 4 bits, byte b of a term (an index of the depth) has the level of column b in its low
+// bits, and the level of column b + width/2 in its high bits.
 func (shape *levelShape) packColumn(panel, row unsafe.Pointer, weight blockWeight, column int) {
 	termBytes, byteIndex, shift := shape.termBytes(), column, 0
 	if shape.levelBits() == 4 && column >= termBytes {

@@ -18,11 +18,11 @@ import (
 type levelAlgorithm uint8
 
 const (
-	thinLevels  levelAlgorithm = iota // for few rows: tiles multiply levels, and scale the sums of blocks
+	thinLevels  levelAlgorithm = iota // for few rows: tiles multiply levels and then scale the sum of each block
 	tiledLevels                       // for many rows: levels are first converted to float32, in the cache
 )
 
-// levelProduct is the kernel of a product by a quantized weight. Its terms are (see also [levelShape]):
+// levelProduct is the kernel of a product by a quantized weight. It uses these terms (see also [levelShape]):
 //
 //	level  a packed integer of the weight; it stands for the element (level - zero point) * scale
 //	term   an index of the depth
@@ -32,8 +32,9 @@ const (
 //	strip  one band in one panel (levelStrip, levels_strip.go); register tiles divide its rows
 //
 // The first phase packs the operands that were not packed when the graph was planned. The second phase computes the
-// strips. For example, a result of 300x128 elements has three bands of 100 rows and, with vectors of 16 lanes, two
-// panels of 64 columns: six strips. With tiles of at most 14 rows, a strip has four tiles of 13 rows and four of 12.
+// strips. For example, with vectors of 16 lanes, a result of 300x128 elements has three bands of 100 rows and two
+// panels of 64 columns, thus six strips. With tiles of at most 14 rows, a strip has four tiles of 13 rows and four of
+// 12.
 type levelProduct struct {
 	levelShape
 	algorithm      levelAlgorithm
@@ -61,11 +62,11 @@ type levelWorker struct {
 }
 
 const (
-	// levelCallMACs bounds the multiplications of a call, which then takes less than 50 us.
+	// levelCallMACs is the maximum number of multiplications of a call. Such a call takes less than 50 us.
 	levelCallMACs = 1 << 18 / machine.CallDivisor
-	// levelTerms is the number of terms that are converted at once. They stay in the L2 cache.
+	// levelTerms is the number of terms that are converted at once. Their converted levels stay in the L2 cache.
 	levelTerms = 256
-	// levelBandRows is the maximum number of rows of a band, for which levels are converted once.
+	// levelBandRows is the maximum number of rows of a band. Levels are converted once per band.
 	levelBandRows = 128
 )
 
@@ -90,7 +91,8 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	if err := p.listOperandsToPack(call); err != nil {
 		return nil, err
 	}
-	// Tiles of a panel that extends beyond the last column do not write to the result, and so apply no epilogue.
+	// A panel may extend beyond the last column. Its tiles do not write to the result, so they cannot apply the
+	// epilogue.
 	p.epilogue = multiply.AssignEpilogue(fusion.EpilogueOf(call), p.n, p.n%p.width() == 0)
 	p.chooseRows()
 	if algorithm == tiledLevels {
@@ -119,7 +121,7 @@ func (p *levelProduct) listOperandsToPack(call *graph.Call) error {
 	return nil
 }
 
-// chooseRows divides the result into bands of rows, and these into chunks.
+// chooseRows divides the result into bands of rows, and the pairs of a panel and a band into chunks.
 func (p *levelProduct) chooseRows() {
 	p.maxHeight = p.maxTileRows(p.algorithm)
 	p.bands = kit.DivUp(p.m, levelBandRows)

@@ -14,8 +14,8 @@ import (
 // 64 columns, the strip with panel 1 and first row 100 has rows 100 to 199 and columns 64 to 127.
 //
 // Register tiles divide the rows of a strip. A tile multiplies rows of the input (In) by a panel (Vec), from the
-// addresses in Ptr, at the byte offsets in Row, and with the strides and counts in Step. Panels have the levels as
-// [term][column], and the scales and zero points as [block][column].
+// addresses in Ptr, at the byte offsets in Row, and with the strides and counts in Step. A panel stores levels as
+// [term][column], and scales and zero points as [block][column].
 type levelStrip struct {
 	*levelProduct
 	panel          int // index of the panel
@@ -80,10 +80,10 @@ func (strip *levelStrip) multiplyLevels(mem *graph.Mem, worker *levelWorker) err
 }
 
 // multiplyTile computes the tile that begins at a row of the strip and has the given height. A call of code multiplies
-// some blocks of the depth, which all have strip.blockElements terms, or the shorter last block.
+// some whole blocks of the depth, or the shorter last block.
 func (strip *levelStrip) multiplyTile(mem *graph.Mem, worker *levelWorker, row, height int) error {
 	args := &worker.args
-	// levelCallMACs bounds the multiplications of a call, so that it takes less than 50 us.
+	// levelCallMACs bounds the number of multiplications of a call, so that a call takes less than 50 us.
 	maxCallBlocks := max(1, levelCallMACs/(strip.maxHeight*strip.width()*strip.blockElements))
 	wholeBlocks, nextBlock := strip.k/strip.blockElements, 0
 	for block := 0; block < strip.blocks; block = nextBlock {
@@ -126,8 +126,8 @@ func (strip *levelStrip) multiplyConverted(mem *graph.Mem, worker *levelWorker) 
 	return nil
 }
 
-// multiplyColumns multiplies the args.InnerCount converted terms, which begin at firstTerm, for one column of tiles:
-// the tileColumns columns of the panel from the given one on.
+// multiplyColumns multiplies args.InnerCount converted terms, from firstTerm on, for one column of tiles. These tiles
+// have tileColumns columns of the panel, from the given column on.
 func (strip *levelStrip) multiplyColumns(mem *graph.Mem, worker *levelWorker,
 	firstTerm, column, tileColumns int) error {
 	args := &worker.args
@@ -155,7 +155,8 @@ func (strip *levelStrip) convertTerms(mem *graph.Mem, worker *levelWorker, first
 	levels := strip.panelAddress(mem, blocksWeight, strip.panel)
 	scales := strip.panelAddress(mem, blocksScale, strip.panel)
 	zeros := strip.panelAddress(mem, blocksZero, strip.panel)
-	// A byte of a panel of 4-bit levels has two columns, one of each half of the panel. A loop converts each half.
+	// In a panel of 4-bit levels, a byte has the levels of two columns, one in each half of the panel. A separate loop
+	// converts each half.
 	width := strip.width()
 	loopCount, loopColumns := 1, width
 	if strip.levelBits() == 4 {
@@ -180,8 +181,8 @@ func (strip *levelStrip) convertTerms(mem *graph.Mem, worker *levelWorker, first
 	}
 }
 
-// bindOperands sets the addresses of the operands of all tiles. Ptrs has the result, then the operands of the call;
-// blocksInput is the index of the input among them.
+// bindOperands sets the addresses of the operands of all tiles. Ptrs has the result, then the operands of the call.
+// blocksInput is the operand index of the input.
 func (strip *levelStrip) bindOperands(mem *graph.Mem, worker *levelWorker) {
 	args := &worker.args
 	args.Ptr[tile.In], args.Ptr[tile.Out], args.Ptr[tile.Bias] = mem.Ptrs[1+blocksInput], strip.dst, strip.bias

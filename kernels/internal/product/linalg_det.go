@@ -61,7 +61,8 @@ func compileDet(c *graph.Call) (*graph.Kernel, error) {
 	batchRank := self.Rank() - 2
 	n, rowStride, colStride := self.Shape[batchRank], kit.ByteStride(self, batchRank), kit.ByteStride(self, batchRank+1)
 	batch := tensor.Meta{DType: self.DType, Shape: self.Shape[:batchRank], Strides: self.Strides[:batchRank]}
-	// Each matrix of the batch is a line of one element: offset 0 locates the result, and offset 1 the matrix.
+	// Each matrix of the batch is a line of one element. Offset 0 of a line locates the result, and offset 1 locates
+	// the matrix.
 	lines := kit.NewLineSet(append(append([]int{}, self.Shape[:batchRank]...), 1), batchRank)
 	lines.Strides = [][]int{kit.ByteStrides(out), kit.ByteStrides(batch)}
 	load, store := tensor.Converter(tensor.Complex128, self.DType), tensor.Converter(self.DType, tensor.Complex128)
@@ -138,8 +139,8 @@ func refDet(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// expandDeterminant returns the determinant of the rows from row on, without the columns in the bit set usedColumns, of
-// the matrix at an index of the batch.
+// expandDeterminant returns the determinant of a part of one matrix: the rows from row on, without the columns in the
+// bit set usedColumns. batch is the index of the matrix.
 func expandDeterminant(matrices *tensor.Tensor, batch []int, row int, usedColumns uint) complex128 {
 	n := matrices.Shape[len(batch)]
 	if row == n {

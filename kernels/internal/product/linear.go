@@ -35,8 +35,9 @@ var Linear = kit.Define[*kit.EmptyAttrs](graph.Op{
 // linearBias is the operand index of the bias.
 const linearBias = 2
 
-// inferLinear follows at::linear. With a bias, an input matrix uses addmm, and a contiguous input of three dimensions
-// is flattened to a matrix for addmm. Every other call is a matmul followed by an in-place addition of the bias.
+// inferLinear follows at::linear. A call with a bias uses addmm if the input is a matrix or a contiguous tensor of
+// three dimensions, which is flattened to a matrix. Every other call is a matmul, followed by an in-place addition of
+// the bias if there is one.
 func inferLinear(call *graph.Call) ([]graph.Result, error) {
 	input, bias := call.Type(0), call.Type(linearBias)
 	weight, err := transposed(call.Type(1))
@@ -115,8 +116,8 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The result has columns if the weight is a matrix, and rows if the input has several dimensions. The dimensions
-	// before them are the batch.
+	// The last dimensions of the result are rows, if the input has several dimensions, and columns, if the weight is a
+	// matrix. All other dimensions are the batch.
 	batchRank := out.Rank()
 	if weight.Rank() == 2 {
 		batchRank--
@@ -130,7 +131,7 @@ func linearContraction(call *graph.Call) (*contraction, error) {
 	return product, nil
 }
 
-// biasStrides returns the strides of the bias in the dimensions of the result: 0 along dimensions that are broadcast.
+// biasStrides returns the strides of the bias, expanded to the shape of the result. Broadcast dimensions have stride 0.
 func biasStrides(call *graph.Call, out tensor.Meta) ([]int, error) {
 	bias, shape := call.Meta(linearBias), out.Shape
 	isFlattened := flattensInput(call.Meta(0).Type())

@@ -14,8 +14,8 @@ import (
 //	sum[i, j] = bias[j] + sum over k of (a[i, k] - za[i]) * (b[k, j] - zb[j])
 //
 // and, with a scale, the result is saturate(round(sum[i, j] * scale[j]) + zero_point). For example, let a be the row
-// [130 127] with za = 128, and b the column [10 -5] with zb = 0. Without a bias, the sum is 2*10 + (-1)*(-5) = 25. With
-// the scale 0.5 and the zero point 3, the result is round(12.5) + 3 = 15.
+// [130 127] with za = 128, and let b be the column [10 -5] with zb = 0. Without a bias, the sum is 2*10 + (-1)*(-5) =
+// 25. With the scale 0.5 and the zero point 3, the result is round(12.5) + 3 = 15.
 var MatmulBytes = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "matmul_bytes",
@@ -83,8 +83,8 @@ func bytesRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{out}, nil
 }
 
-// minusZeroPoints returns the elements of a matrix minus their zero points. zeroPoints has a zero point for each index
-// of dimension dim, or a single one. It is nil if the zero points are 0.
+// minusZeroPoints returns the elements of a matrix minus their zero points. zeroPoints has one zero point for each
+// index of dimension dim, or a single zero point. A nil zeroPoints means 0.
 func minusZeroPoints(matrix, zeroPoints *tensor.Tensor, dim int) *tensor.Tensor {
 	difference := tensor.Zeros(tensor.Float64, matrix.Shape...)
 	kit.EachIndex(matrix.Shape, func(index []int) {

@@ -10,8 +10,8 @@ import (
 )
 
 // This file computes the result types of matrix products. As in PyTorch's at::matmul, a product is one of the ops dot,
-// mv, mm and bmm on views of the operands. These four ops give row-major results. The result of the product may be a
-// view of such a result, with other strides. For example:
+// mv, mm and bmm on views of the operands. The results of these four ops are row-major. The result of the product may
+// be a view of such a result with other strides. For example:
 //
 //	[4] @ [4]              dot
 //	[3, 4] @ [4]           mv
@@ -48,10 +48,10 @@ func matmulType(a, b tensor.Type) (tensor.Type, error) {
 	return batchedType(a, b)
 }
 
-// foldsBatch mirrors PyTorch's should_fold. It reports whether PyTorch computes the product of batch, a batch of
-// matrices, and an operand of rank otherRank as one matrix product: the rows of all matrices of the batch become the
-// rows of one matrix. PyTorch does not fold a batch of transposed matrices, because bmm reads such matrices without a
-// copy.
+// foldsBatch mirrors PyTorch's should_fold. It is for the product of batch, a batch of matrices, and an operand of rank
+// otherRank. It reports whether PyTorch computes this as one matrix product: the rows of all matrices of the batch
+// become the rows of one matrix. PyTorch does not fold a batch of transposed matrices, because bmm reads such matrices
+// without a copy.
 func foldsBatch(batch tensor.Type, otherRank int) bool {
 	if batch.Rank() < 3 || otherRank != 1 && otherRank != 2 {
 		return false
@@ -64,8 +64,8 @@ func foldsBatch(batch tensor.Type, otherRank int) bool {
 	return !isTransposed
 }
 
-// foldedType returns the type of a product that is computed as one matrix product. The batch of the operand of higher
-// rank is folded. If this is b, the result is the transpose of bᵀ @ aᵀ.
+// foldedType returns the type of a product that is computed as one matrix product. The operand of higher rank is a
+// batch, which is folded. If b is this operand, the result is the transpose of bᵀ @ aᵀ.
 func foldedType(a, b tensor.Type) (tensor.Type, error) {
 	if b.Rank() <= a.Rank() {
 		return foldedRowsType(a, b)
@@ -212,7 +212,7 @@ func bmmType(kernel string, a, b tensor.Type) (tensor.Type, error) {
 	return tensor.NewType(b.DType, a.Shape[0], a.Shape[1], b.Shape[2]), nil
 }
 
-// checkBmm checks the operands of bmm. Other ops that PyTorch computes as bmm have the same checks.
+// checkBmm checks the operands of bmm, and of other ops that PyTorch computes as bmm.
 func checkBmm(kernel string, a, b tensor.Type) error {
 	switch {
 	case a.Rank() != 3:
@@ -259,7 +259,7 @@ func checkAddmm(self, a, b tensor.Type) error {
 }
 
 // checkProductDTypes rejects dtypes that PyTorch's kernel does not support, and operands of different dtypes. kernel is
-// PyTorch's name of the kernel. Nothing is rejected if one of the sizes is 0, because PyTorch then computes nothing.
+// PyTorch's name of the kernel. If one of the sizes is 0, it rejects nothing, because PyTorch then computes nothing.
 func checkProductDTypes(kernel string, a, b tensor.DType, sizes ...sym.Int) error {
 	isUnsupported := a == tensor.Bool || a.IsBareUnsigned()
 	switch {

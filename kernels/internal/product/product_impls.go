@@ -21,8 +21,8 @@ var algorithms = []struct {
 	{"tiled", "Packs the matrices into panels (constant ones only once) and multiplies tiles in registers.", gemm.Tiled},
 }
 
-// productImpls returns the implementations of an op whose calls are contractions: batches of products a @ b of m x k by
-// k x n elements, with an optional addend. describe returns the contraction of a call.
+// productImpls returns the implementations of an op whose calls are contractions: batches of products a @ b with an
+// optional addend, where a has m x k and b has k x n elements. describe returns the contraction of a call.
 func productImpls(describe func(call *graph.Call) (*contraction, error)) []graph.Impl {
 	list := make([]graph.Impl, len(algorithms))
 	for i, choice := range algorithms {
@@ -35,8 +35,9 @@ func productImpls(describe func(call *graph.Call) (*contraction, error)) []graph
 }
 
 // productImpl is the implementation of an op by an algorithm. Its methods are the functions of a [graph.Impl]. The cost
-// of a call has two parts: method work assumes row-major operands, and method read gives the additional cost of another
-// layout of an operand. A cost (graph.Work) is a sum of units of work at named rates, such as multiply.RatePackRow.
+// of a call has two parts. Method work returns the cost for row-major operands. Method read returns the additional cost
+// of another layout of an operand. A cost (graph.Work) is a sum of units of work at named rates, such as
+// multiply.RatePackRow.
 type productImpl struct {
 	algorithm gemm.Algorithm
 	describe  func(call *graph.Call) (*contraction, error) // returns the contraction of a call
@@ -58,8 +59,8 @@ func (impl *productImpl) walks(call *graph.Call, candidates []tensor.Order) []gr
 	return walks
 }
 
-// read implements [graph.Impl.Read]: it returns the cost of reading an operand in the given layout minus the cost of
-// reading it in row-major order, or false if the algorithm does not support the layout.
+// read implements [graph.Impl.Read]. It returns the cost of reading an operand in the given layout minus the cost of
+// reading it in row-major order. It returns false if the algorithm does not support the layout.
 func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (work graph.Work,
 	ok bool) {
 	isPackedOnce := call.IsConstant(operand) && impl.algorithm == gemm.Tiled
@@ -110,8 +111,8 @@ func (impl *productImpl) work(call *graph.Call, walk graph.Walk) graph.Work {
 	return work
 }
 
-// addWork adds the cost of computing the products of a call by an algorithm to work. In a merged contraction, batch
-// dimensions are part of m or n where that is possible: [8, 16, k] times [k, n] becomes [128, k] times [k, n].
+// addWork adds the cost of computing the products of a call by an algorithm to work. Batch dimensions are first merged
+// into m or n if possible: [8, 16, k] times [k, n] becomes [128, k] times [k, n].
 func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
 	merged := product.merged()
 	entries, dtype := float64(merged.entries()), call.Out[0].DType
@@ -128,7 +129,7 @@ func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, 
 		merged.addTiledWork(call, work)
 	}
 	if merged.hasAdd {
-		if _, _, isVector := merged.vectorBias(); !isVector { // a vector, which gemm adds as a bias, costs nothing
+		if _, _, isVector := merged.vectorBias(); !isVector { // gemm adds a vector as a bias, which costs nothing
 			work.AddUnits(multiply.RateAddTo, entries*float64(merged.m)*float64(merged.n))
 		}
 	}
@@ -235,7 +236,7 @@ func (impl *productImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 		if err != nil {
 			return nil, err
 		}
-		// addmm sets k to 0 if it skips the product. That depends on the dtype before the conversion.
+		// addmm sets k to 0 if it skips the product. The condition depends on the dtype before the conversion.
 		product.k = original.k
 		product.setAlgorithm(converted, impl.algorithm)
 		return product.compile(converted)
@@ -252,7 +253,7 @@ func (product *contraction) setAlgorithm(call *graph.Call, algorithm gemm.Algori
 }
 
 // supports reports whether an algorithm can compute the products of a call. gemm.Loops supports only empty and tiny
-// products, and it alone supports empty products. For other products it is slower.
+// products, because it is slower for others. No other algorithm supports empty products.
 func (product *contraction) supports(call *graph.Call, algorithm gemm.Algorithm) bool {
 	merged := product.merged()
 	spec := merged.spec(multiply.ComputationDType(call))

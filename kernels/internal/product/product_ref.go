@@ -29,7 +29,7 @@ func productRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 }
 
 // addProductTerms adds the products a[batch..., row, k] * b[batch..., k, column] for all k to sum. The index of the
-// result is [batch..., row, column], without row if a is a vector, and without column if b is a vector.
+// result is [batch..., row, column]. It has no row if a is a vector, and no column if b is a vector.
 func addProductTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator) {
 	batch, row, column := index, 0, 0 // a vector a is a matrix of one row, and a vector b a matrix of one column
 	if b.Rank() > 1 {
@@ -46,8 +46,8 @@ func addProductTerms(a, b *kit.ProductOperand, index []int, sum *kit.Accumulator
 	}
 }
 
-// matrixOffset returns the offset, in elements, of an operand's matrix for an index of the batch. The last indices are
-// for the operand's batch dimensions. A dimension of size 1 has the same matrix for all indices.
+// matrixOffset returns the offset, in elements, of an operand's matrix for an index of the batch. The last numbers of
+// index are for the operand's batch dimensions. A dimension of size 1 has the same matrix for all indices.
 func matrixOffset(operand *kit.ProductOperand, index []int) int {
 	offset, batchRank := operand.Offset, max(0, operand.Rank()-2)
 	for d, i := range index[len(index)-batchRank:] {

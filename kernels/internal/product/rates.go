@@ -8,10 +8,10 @@ import (
 )
 
 // Rates lists the rates of matrix products. A rate is the time of one unit of work. The cost of a call is the sum of
-// its units, each times its rate. To measure a rate, package calibrate runs the calls that are listed here for it, and
-// computes the rate that predicts their times best, given all other rates. The unit of work must therefore take a large
-// part of the time of these calls. For example, RateStartStep is measured with products of one row, because starting
-// the step is most of their time.
+// (number of units x rate) over its kinds of work. To measure a rate, package calibrate runs the calls that are listed
+// here for this rate. It computes the rate that predicts their times best, given all other rates. Therefore these calls
+// must spend a large part of their time on units of this rate. For example, RateStartStep is measured with products of
+// one row, because starting the step is most of their time.
 //
 // A product multiplies an M x K by a K x N matrix. Register tiles compute a few rows and columns of the result in
 // registers, for one block of the depth K at a time. They read packed panels, in which the elements of a tile's rows or

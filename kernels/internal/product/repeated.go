@@ -12,21 +12,21 @@ import (
 
 // repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
 // dimension. For example, a source with the slices s0 and s1 gives s0, s0, s1, s1. In attention with grouped queries,
-// keys and values are repeated for several heads in this way. A product that reads each slice once needs a view of
-// the source with a dimension of size 1 (the unit dimension) after the repeated dimension.
+// keys and values are repeated for several heads in this way. A product that reads each slice once needs a view of the
+// source. This view has a dimension of size 1 (the unit dimension) after the repeated dimension.
 type repeatedSlices struct {
 	source       *graph.Value
 	lacksUnitDim bool // whether the source lacks the unit dimension, so that addMatrices inserts it
 	dim          int  // the repeated dimension of the value
 	times        int  // the number of repetitions
-	// order is the permutation that addMatrices applies to the source with the unit dimension: for each dimension of
-	// its result, the dimension before the permutation. It is nil if dimensions are not permuted.
+	// order is the permutation that addMatrices applies to the source with the unit dimension. Dimension i after the
+	// permutation is dimension order[i] before it. order is nil if dimensions are not permuted.
 	order []int
 }
 
 // rewriteRepeated rewrites a product whose second operand repeats matrices as a product that reads each distinct matrix
-// once. For example, if a [2, 8, 5, 6] operand is multiplied by a [2, 8, 6, 7] operand that repeats each of 2x2
-// matrices four times, the new product has the operands [2, 2, 4, 5, 6] and [2, 2, 1, 6, 7].
+// once. For example, let a [2, 8, 5, 6] operand be multiplied by a [2, 8, 6, 7] operand that repeats each of 2x2
+// matrices four times. The new product has the operands [2, 2, 4, 5, 6] and [2, 2, 1, 6, 7].
 func rewriteRepeated(parts *graph.Parts, call *graph.Call, repetition repeatedSlices) (rewrite graph.Rewrite,
 	err error) {
 	left, right := call.In[0], call.In[1]
@@ -56,9 +56,10 @@ func rewriteRepeated(parts *graph.Parts, call *graph.Call, repetition repeatedSl
 }
 
 // addOperands adds views of both operands for a product by each distinct matrix. The view `matrices` has the distinct
-// matrices. The view `groups` is the left operand with an additional dimension of size r.times: the left matrices that
-// are multiplied by the same matrix. If these are single rows, they form one matrix (joinsRows), and both views have no
-// unit dimension: [2, 8, 1, 6] becomes [2, 2, 4, 6] for the matrices [2, 2, 6, 7].
+// matrices. The view `groups` is the left operand with an additional dimension of size r.times. Along this dimension
+// are the left matrices that are multiplied by the same matrix. If left matrices are single rows, the rows of a group
+// form one matrix (joinsRows). Neither view then has a unit dimension: [2, 8, 1, 6] becomes [2, 2, 4, 6] for the
+// matrices [2, 2, 6, 7].
 func (r repeatedSlices) addOperands(builder *compose.Builder, left graph.Arg) (groups, matrices graph.Arg) {
 	groups, matrices = left, r.addMatrices(builder)
 	if r.joinsRows(left) {
@@ -68,15 +69,16 @@ func (r repeatedSlices) addOperands(builder *compose.Builder, left graph.Arg) (g
 	return builder.Add(view.Unflatten, graph.Attrs{"dim": r.dim, "sizes": []int{-1, r.times}}, groups), matrices
 }
 
-// joinsRows reports whether the matrices of the left operand are single rows, and rows that are multiplied by the same
-// matrix are adjacent: the repeated dimension is the last one of the batch.
+// joinsRows reports whether the matrices of the left operand are single rows, and the repeated dimension is the last
+// batch dimension. Rows that are multiplied by the same matrix are then adjacent.
 func (r repeatedSlices) joinsRows(left graph.Arg) bool {
 	leftType := left.Type()
 	rows, isKnown := leftType.Shape[leftType.Rank()-2].Known()
 	return isKnown && rows == 1 && r.dim == leftType.Rank()-3
 }
 
-// addMatrices adds views of the source: one inserts the unit dimension, and one permutes the dimensions by order.
+// addMatrices adds up to two views of the source. The first view inserts the unit dimension, and the second permutes
+// the dimensions by order.
 func (r repeatedSlices) addMatrices(builder *compose.Builder) graph.Arg {
 	distinct := graph.ArgOf(r.source)
 	if r.lacksUnitDim {
@@ -130,8 +132,9 @@ func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 // maxChainLength bounds the length of the chain of nodes that is searched for a repetition.
 const maxChainLength = 6
 
-// permute changes the description for a permutation of the value's dimensions: dimension i of the result is dims[i].
-// For example, dims [0, 2, 1] with the repeated dimension 1 give the order [0, 3, 1, 2] and the repeated dimension 2.
+// permute changes the description for a permutation of the value's dimensions: dimension i of the permuted value is
+// dimension dims[i] of the value. For example, dims [0, 2, 1] with the repeated dimension 1 give the order [0, 3, 1, 2]
+// and the repeated dimension 2.
 func (r *repeatedSlices) permute(dims []int) {
 	var order []int  // dims, with the unit dimension after the repeated dimension
 	repeatedDim := 0 // the repeated dimension after the permutation
@@ -154,9 +157,9 @@ func (r *repeatedSlices) permute(dims []int) {
 	r.dim, r.order = repeatedDim, order
 }
 
-// repetitionByBroadcast recognizes a value that is a view of another view, expanded, in which a broadcast dimension is
-// merged with the dimension before it: [2, 1, 6] is expanded to [2, 4, 6], and this is viewed as [8, 6]. It rejects
-// results of as_strided, whose sizes do not determine their elements.
+// repetitionByBroadcast recognizes a value that is a view of another view, expanded. The value merges a broadcast
+// dimension of expanded with the dimension before it: [2, 1, 6] is expanded to [2, 4, 6], which is viewed as [8, 6].
+// Results of as_strided are rejected, because the sizes of such a view do not determine its elements.
 func repetitionByBroadcast(expanded, value *graph.Value) (r repeatedSlices, ok bool) {
 	node, source := expanded.Node, expanded.Alias
 	isView := node != nil && !node.Op.ReadsStorage && source != nil && node.In[0].Value == source
@@ -232,8 +235,8 @@ func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repe
 	return r, len(node.In) > 1 && sameSizes(repeated, value.Type.Shape) && isSplitAlong(node.In[0], r)
 }
 
-// repeatedPiece returns the value that a part of a concatenation repeats: the source or, if the source has the unit
-// dimension, the value to which a view has added this dimension. It returns nil if no view has added it.
+// repeatedPiece returns the value that a part of a concatenation repeats. This is the source if the source lacks the
+// unit dimension. Otherwise it is the value to which a view has added this dimension, or nil if no view has added it.
 func (r repeatedSlices) repeatedPiece() *graph.Value {
 	source := r.source
 	if r.lacksUnitDim {
@@ -249,14 +252,14 @@ func (r repeatedSlices) repeatedPiece() *graph.Value {
 	return source.Alias
 }
 
-// isPieceOfSplit reports whether a value is result i of a node with operands and count results.
+// isPieceOfSplit reports whether a value is result i of a node that has operands and exactly count results.
 func isPieceOfSplit(value *graph.Value, i, count int) bool {
 	node := value.Node
 	return node != nil && len(node.In) > 0 && len(node.Out) == count && node.Out[i] == value
 }
 
-// isSplitAlong reports whether the source of r is split into pieces along the repeated dimension: in all other
-// dimensions, firstPart, which repeats the first piece, has the sizes of the source.
+// isSplitAlong reports whether the source of r is split into pieces along the repeated dimension. firstPart repeats the
+// first piece. It must have the sizes of the source in all other dimensions.
 func isSplitAlong(firstPart graph.Arg, r repeatedSlices) bool {
 	shape, whole := slices.Clone(firstPart.Type().Shape), slices.Clone(r.source.Type.Shape)
 	shape[r.dim], whole[r.dim] = sym.Int{}, sym.Int{}

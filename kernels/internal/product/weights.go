@@ -13,9 +13,9 @@ import (
 // maxVisitedNodes bounds the number of nodes that mayBeWeights visits.
 const maxVisitedNodes = 32
 
-// mayBeWeights reports whether a value may be the weights of an attention: the value depends on a product, which
-// computes the scores, and between the two is an op that folds (reduces) rows of the scores, such as softmax. All other
-// nodes in between are pointwise ops or views.
+// mayBeWeights reports whether a value may be the weights of an attention. The value must depend on a product, which
+// computes the scores. Between the product and the value there must be an op that folds (reduces) rows, such as
+// softmax. All other nodes in between must be pointwise ops or views.
 func mayBeWeights(value graph.Arg) bool {
 	type dependency struct {
 		operand  graph.Arg // a value on which the given value depends
@@ -42,7 +42,7 @@ func mayBeWeights(value graph.Arg) bool {
 	return false
 }
 
-// nodeOf returns the node whose op computes a value. It is nil for a number, an input of the graph and a constant.
+// nodeOf returns the node whose op computes a value. It returns nil for numbers, constants and inputs of the graph.
 func nodeOf(value graph.Arg) *graph.Node {
 	if value.Kind != graph.TensorArg || value.Value.Node == nil || value.Value.Node.Op == nil {
 		return nil
@@ -75,7 +75,8 @@ func rewriteTransposedWeights(parts *graph.Parts, c *graph.Call) (rewrite graph.
 	return rewrite, err
 }
 
-// untransposed returns the operand of a value and true if the value is a view that exchanges the last two dimensions.
+// untransposed returns the operand of a view that exchanges the last two dimensions. ok is false if the value is no
+// such view.
 func untransposed(value graph.Arg) (operand graph.Arg, ok bool) {
 	node := nodeOf(value)
 	if node == nil || node.Op.Permutes == nil {

@@ -9,18 +9,18 @@ import (
 )
 
 // This file adds the nodes into which quantized ops decompose. A quantized value is an integer q that stands for the
-// number (q - zero point) * scale. If no machine code multiplies bytes, the products and convolutions of quantized
-// values become products and convolutions of floats: minusZeroPoint of both operands in exactDType, their product, and
-// then toInt32 or requantize. Sums of products of integers are exact below 2^24 in float32 and below 2^53 in float64.
-// Nodes that depend only on a constant weight are evaluated when the graph is planned, and their results are packed
-// like any weight.
+// number (q - zero point) * scale. If no machine code multiplies bytes, products and convolutions of quantized values
+// become products and convolutions of floats. minusZeroPoint converts both operands to exactDType. Their product is
+// converted by toInt32 or requantize. Sums of products of integers are exact below 2^24 in float32 and below 2^53 in
+// float64. Nodes that depend only on a constant weight are evaluated when the graph is planned, and their results are
+// packed like any weight.
 
 // quantBuilder builds the nodes into which a call of a quantized op decomposes. Its methods add nodes and return their
 // results.
 type quantBuilder struct{ *compose.Builder }
 
 // minusZeroPoint returns an operand minus its zero points, in the given dtype. zeroPoints is the index of the operand
-// with the zero points, which differ along dimension dim. This operand may be omitted.
+// that has the zero points, and this operand may be omitted. The zero points differ along dimension dim.
 func (builder quantBuilder) minusZeroPoint(operand, zeroPoints, dim int, dtype tensor.DType) graph.Arg {
 	if !builder.Call.HasOperand(zeroPoints) {
 		return builder.Convert(dtype, builder.Call.In[operand])
@@ -29,14 +29,14 @@ func (builder quantBuilder) minusZeroPoint(operand, zeroPoints, dim int, dtype t
 		builder.vector(zeroPoints, dim, builder.Call.Meta(operand).Rank(), dtype))
 }
 
-// vector returns an operand of at most one dimension, converted to a dtype. The result broadcasts to values of the
-// given rank, with its elements along dimension dim.
+// vector converts an operand of at most one dimension to a dtype. The result has its elements along dimension dim, and
+// broadcasts to values of the given rank.
 func (builder quantBuilder) vector(operand, dim, rank int, dtype tensor.DType) graph.Arg {
 	return builder.Convert(dtype, builder.BroadcastAlong(builder.Call.In[operand], dim, max(rank, 1)))
 }
 
-// exactDType returns the float dtype in which the sum of products of elements of a and b is exact. a and b are byte
-// dtypes, and terms is the number of products.
+// exactDType returns a float dtype in which a sum of terms products is exact. a and b are the byte dtypes of the
+// factors.
 func exactDType(terms int, a, b tensor.DType) tensor.DType {
 	// A product of bytes is less than 2^16.
 	if terms<<(8*(a.Size()+b.Size())) <= 1<<24 {

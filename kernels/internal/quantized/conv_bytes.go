@@ -14,9 +14,8 @@ import (
 
 // This file computes quantized convolutions as byte convolutions ([conv.ConvBytes]), which multiply bytes by an int8
 // weight and add the products in int32. If the weight minus its zero points fits int8, the byte convolution also scales
-// the sums. Otherwise other nodes first correct the sums ([byteConvolver.correctedSums]) and then scale them. A
-// quantBuilder (builder.go) adds nodes: vector, for example, converts an operand of scales or zero points, with its
-// elements along a dimension of a value of a given rank.
+// the sums. Otherwise separate nodes correct the sums ([byteConvolver.correctedSums]) and then scale them. A
+// quantBuilder (builder.go) adds nodes.
 
 // Arguments of functions that take an operand or one of its dimensions.
 const (
@@ -35,7 +34,7 @@ type quantConvAttrs struct {
 
 // quantConv describes a quantized convolution op. Its methods check calls of the op and decompose them. A quantized
 // value is an integer q that stands for the number (q - zero point) * scale. "Bytes" are quantized values of dtype int8
-// or uint8; "sums" are the int32 sums of their products.
+// or uint8. "Sums" are the int32 sums of products of bytes.
 type quantConv struct {
 	name         string
 	weight       int  // index of the weight
@@ -45,7 +44,7 @@ type quantConv struct {
 
 // usesBytes reports whether a quantized convolution is computed as a byte convolution. This requires two-dimensional
 // windows, a constant weight, and shapes that have machine code. The int32 sums, with the bias, must not wrap. If the
-// weight minus its zero points does not fit int8, there must be one group, or each channel must be a group.
+// weight minus its zero points does not fit int8, there must be a single group, or one group for each channel.
 func (q *quantConv) usesBytes(call *graph.Call) bool {
 	weight := call.Meta(q.weight)
 	isConv2d, isConstant := weight.Rank() == 4, call.Const(q.weight) != nil
@@ -119,7 +118,7 @@ func (builder quantBuilder) bytesConv(q *quantConv) graph.Arg {
 		builder.vector(wScaleOperand, resultChannelDim, imageRank, f32))
 }
 
-// byteConvolver adds byte convolutions of the call's input. It has the operands that all its convolutions share.
+// byteConvolver adds byte convolutions of the call's input. It holds the operands that all these convolutions share.
 type byteConvolver struct {
 	quantBuilder
 	scale, resultZero graph.Arg // null if the results are the int32 sums
@@ -175,8 +174,8 @@ func (builder quantBuilder) int8Weight(q *quantConv) graph.Arg {
 }
 
 // correctedSums returns the sums for a weight that does not fit int8 after the subtraction of its zero points. It
-// convolves with the weight itself, and subtracts the zero point of the weight times the sum of the inputs in the
-// window:
+// convolves with the weight as it is. From each sum it subtracts the zero point of the weight times the sum of the
+// inputs in the window:
 //
 //	sum of x * (w - zero) = sum of x * w - zero * sum of x
 //

@@ -11,31 +11,32 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file rewrites quantizations as loops over elements. A quantized value, an integer, stands for the number
-// (value - zero point) * scale. A quantizedValues has the operands of a dequantization: quantized values (bytes), and
-// constant scales and zero points. For a quantization, it has only the scales and the zero points. For example, relu
-// followed by a quantization to uint8 with the zero point 3 becomes
+// This file rewrites quantizations as loops over elements. A quantized value is an integer that stands for the number
+// (value - zero point) * scale. For a dequantization, a quantizedValues has the quantized values (bytes), the constant
+// scales and the zero points. For a quantization, it has only scales and zero points. For example, relu followed by a
+// quantization to uint8 with the zero point 3 becomes
 //
 //	v = x / scale; minimum(maximum(int32(rint(v)) + 3, 3), 255)
 
-// QuotientText is an expression that computes v = x / scale in float32 from the reciprocal of the scale, which is
-// several times faster than a division. It corrects the product "estimate" twice. The error of estimate is below two
-// units in the last place, and the error of "corrected" is below one unit. v is the correctly rounded quotient
-// (Markstein 1990).
+// QuotientText is an expression that computes v = x / scale in float32 from the reciprocal of the scale. This is
+// several times faster than a division. The expression corrects the product "estimate" twice. The error of estimate is
+// below two units in the last place, and the error of "corrected" is below one unit. v is the correctly rounded
+// quotient (Markstein 1990).
 const QuotientText = "estimate = x * reciprocal; corrected = fma(fma(-estimate, scale, x), reciprocal, estimate); " +
 	"v = fma(fma(-corrected, scale, x), reciprocal, corrected)"
 
 // Magnitudes of quotients x / scale.
 const (
-	// Quotients below unclampedLimit are not clamped: the sum of such a quotient and any zero point fits int32.
+	// Quotients below unclampedLimit are not clamped, because the sum of such a quotient and any zero point fits int32.
 	unclampedLimit = 1 << 29
-	// Other quotients are clamped to +-clampLimit. With any zero point, the sum still saturates the quantized dtype.
+	// Other quotients are clamped to +-clampLimit. The sum of a clamped quotient and any zero point still saturates the
+	// quantized dtype.
 	clampLimit = 1 << 20
 )
 
 // rewriteAsLoop rewrites a quantization as one loop over elements. Clamping ops before the quantization become part of
-// the loop, which clamps the quantized values. The results are the same, because quantization is monotonic. Numbers
-// that may be large, infinite or NaN are clamped before the division, and NaN becomes 0.
+// the loop. Clamping the quantized values gives the same results, because quantization is monotonic. Numbers that may
+// be large, infinite or NaN are clamped before the division, and NaN becomes 0.
 func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 	value, lower, upper := q.skipClamps()
 	input, scale := graph.ArgOf(value), firstElement(q.result.scale)
@@ -81,9 +82,9 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 		operands[i] = values
 	}
 	a, b, resultScale := operands[0], operands[1], firstElement(q.result.scale)
-	// Ties round to even. Only an even number may be added before rounding: adding 1 would exchange even and odd
-	// neighbours. The zero point is therefore divided into evenPart, which v includes, and remainder, 0 or 1.
-	// For example, the zero point 3 has the evenPart 2 and the remainder 1.
+	// Ties round to even. Only even numbers may be added before rounding, because adding 1 would exchange even and odd
+	// neighbours. The zero point is therefore divided into evenPart, which v includes, and remainder, 0 or 1. For
+	// example, the zero point 3 has the evenPart 2 and the remainder 1.
 	remainder := math.Abs(math.Mod(firstElement(q.result.zero), 2))
 	evenPart := firstElement(q.result.zero) - remainder
 	formula := elementFormula{zeroPoint: remainder, lowerBound: lower, upperBound: upper}
@@ -113,8 +114,8 @@ type elementFormula struct {
 	text                   string   // the expression that computes v
 	names                  []string // names of the operands
 	zeroPoint              float64
-	lowerBound, upperBound float64 // the sum is clamped to the quantized values of these numbers
-	condition              string  // expression; where it is false, the result is 0. Empty means always true
+	lowerBound, upperBound float64 // numbers; the sum is clamped to their quantized values
+	condition              string  // expression; the result is 0 if it is false. Empty means true
 }
 
 // addFormula adds the loop of a formula, and returns the results of the quantization. operands has an operand for each
@@ -137,14 +138,14 @@ func (q *quantizeRewriter) addFormula(formula elementFormula, operands ...graph.
 
 // Limits of the time of magnitudeBound.
 const (
-	boundDepth   = 8       // maximum number of values on a path from a value to its operands
+	boundDepth   = 8       // maximum number of values on a path through operands
 	inspectLimit = 1 << 16 // constants of at least this many elements are not inspected
 )
 
-// magnitudeBound returns an upper bound of the magnitudes of a value's elements; infinity or NaN if it finds no bound.
-// It finds bounds of constants and of dequantized numbers. It also finds bounds of sums, products and clamped values
-// from the bounds of their operands. depth is the number of values that the path may still have. A value with a finite
-// bound has no NaN.
+// magnitudeBound returns an upper bound of the magnitudes of a value's elements. It returns infinity or NaN if it finds
+// no bound. It finds bounds of constants and of dequantized numbers, and bounds of sums, products and clamped values
+// from the bounds of their operands. depth limits the length of the path to operands. A value with a finite bound has
+// no NaN.
 func magnitudeBound(arg graph.Arg, depth int) float64 {
 	unknown := math.Inf(1)
 	if arg.Kind != graph.TensorArg || depth == 0 {

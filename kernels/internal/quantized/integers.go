@@ -15,20 +15,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file rewrites quantized networks that compute with floats: values are dequantized, convolved, clamped and
-// quantized again. The rewritten network computes with bytes, which are quantized values of dtype int8 or uint8.
-// "Numbers" are the floats for which quantized values stand. For example:
+// This file rewrites quantized networks that dequantize values, compute with floats and quantize the results. The
+// rewritten network computes with bytes, which are quantized values of dtype int8 or uint8. "Numbers" are the floats
+// for which quantized values stand. For example:
 //
 //	quantize(relu(conv2d(dequantize(x), dequantize(w))))   becomes   clamp(conv_bytes(x, w, ...))
 //
 // The operands of quantize_linear and dequantize_linear are the values, the scales (scaleIndex) and the optional zero
 // points (zeroIndex). The type quantizedValues has these operands, and the type bias has the bias of a convolution or
-// product (values.go). RewriteContext.UsedOnlyHere reports whether a value has no readers but the quantize_linear that
-// is rewritten, and nodes that are removed with it.
+// product (values.go). RewriteContext.UsedOnlyHere reports whether all readers of a value are nodes that the rewrite
+// removes.
 //
-// Sums of products of bytes are exact, whereas sums of floats are rounded after each product. Therefore a result of a
-// product or a convolution that is almost halfway between two quantized values can differ by one step. Plans that
-// require exact results keep the floats.
+// Sums of products of bytes are exact, whereas sums of floats are rounded after each product. Therefore a result that
+// is almost halfway between two quantized values can differ by one step. Plans that require exact results keep the
+// floats.
 
 // dequantized returns the operands of the dequantize_linear that computes arg. ok is false if another op computes arg.
 // The scales must be float32 constants, one for each channel or one for all elements. The zero points must have the
@@ -50,8 +50,8 @@ func dequantized(arg graph.Arg) (values quantizedValues, ok bool) {
 		scale: call.Const(scaleIndex), zero: call.Const(zeroIndex), axis: attrs.Axis}, true
 }
 
-// quantizationOf returns the scale and the zero point of a call of quantize_linear. ok is false unless the call
-// quantizes float32 numbers to bytes, with one constant scale for all elements.
+// quantizationOf returns the scale and the zero point of a call of quantize_linear. ok is true if the call quantizes
+// float32 numbers to bytes, with one constant scale for all elements.
 func quantizationOf(c *graph.Call) (values quantizedValues, ok bool) {
 	attrs := kit.Attrs[*quantizeAttrs](c)
 	hasUnknownZero := c.HasOperand(zeroIndex) && c.Const(zeroIndex) == nil
@@ -104,15 +104,15 @@ func rewriteQuantize(parts *graph.Parts, call *graph.Call, context graph.Rewrite
 	if rewrite, err = rewriter.rewriteMaxPool(node); err != nil || rewrite.Results != nil {
 		return rewrite, err
 	}
-	// Why without Results is the reason why a product keeps the floats.
+	// If Why is set but Results is not, Why is the reason why a product keeps the floats.
 	if rewrite, err = rewriter.rewriteProduct(); err != nil || rewrite.Results != nil || rewrite.Why != "" {
 		return rewrite, err
 	}
 	return rewriter.rewriteAsLoop()
 }
 
-// isMoveOp reports whether a node only moves elements, can be applied to bytes, and has no result except the operand of
-// the quantization. It returns false if more elements would be quantized before the node than after it.
+// isMoveOp reports whether a node only moves elements, can be applied to bytes, and has a single result, the operand of
+// the quantization. It returns false if more elements would be quantized before the node than after the node.
 func (q *quantizeRewriter) isMoveOp(node *graph.Node) bool {
 	isView := node.Op.Kind == graph.View && !node.Op.ReadsStorage && node.Op.Expression == nil
 	movesElements := isView || node.Op.SelectsElements
@@ -178,8 +178,8 @@ func (q *quantizeRewriter) quantizeBefore(node *graph.Node) (rewrite graph.Rewri
 	return rewrite, err
 }
 
-// skipClamps goes from the operand of the quantization back over ops that clamp, such as relu, if no other op reads
-// their results. It returns the value that the skipped ops clamp, and the combined bounds of all skipped ops.
+// skipClamps skips ops before the quantization that clamp, such as relu, if no other op reads their results. It returns
+// the value that the skipped ops clamp, and the combined bounds of all skipped ops.
 func (q *quantizeRewriter) skipClamps() (clamped *graph.Value, lower, upper float64) {
 	clamped, lower, upper = q.Call.In[0].Value, math.Inf(-1), math.Inf(1)
 	for {
@@ -194,8 +194,8 @@ func (q *quantizeRewriter) skipClamps() (clamped *graph.Value, lower, upper floa
 }
 
 // rewriteProduct rewrites a convolution or a matrix product of dequantized numbers as a product of bytes. Clamping ops
-// between the product and the quantization become a clamp of the quantized values. If such a product cannot be
-// rewritten, Why is the reason, and Results is nil.
+// between the product and the quantization become a clamp of the quantized values. If the product cannot be rewritten,
+// Why is the reason, and Results is nil.
 func (q *quantizeRewriter) rewriteProduct() (rewrite graph.Rewrite, err error) {
 	clamped, lower, upper := q.skipClamps()
 	node := clamped.Node
@@ -368,8 +368,8 @@ func (q *quantizeRewriter) int8Weight(weight quantizedValues) graph.Arg {
 	return q.Convert(tensor.Int8, differences)
 }
 
-// biasOf returns an int32 bias for the given number of output channels: the bias divided by the scale of the sums,
-// rounded half to even. sumScale has the scale for each output channel, or one scale for all channels.
+// biasOf returns an int32 bias for the given number of output channels. It divides the bias by the scale of the sums
+// and rounds half to even. sumScale has one scale for each output channel, or one for all channels.
 func (q *quantizeRewriter) biasOf(layerBias bias, sumScale graph.Arg, channels int) graph.Arg {
 	switch {
 	case layerBias.operand.Kind == graph.Null:

@@ -101,7 +101,7 @@ func (q *quantMatmul) resultType(call *graph.Call) (tensor.Type, error) {
 	return result, nil
 }
 
-// checkParamCounts checks the number of zero points and scales. There is one for each row of a and each column of b, or
+// checkParamCounts checks the number of zero points and scales. There must be one for each row of a or column of b, or
 // a single one.
 func (q *quantMatmul) checkParamCounts(call *graph.Call) error {
 	a, b := call.Type(q.a), call.Type(q.b)
@@ -115,7 +115,7 @@ func (q *quantMatmul) checkParamCounts(call *graph.Call) error {
 		count   sym.Int
 	}{{q.aZero, "a_zero_point", rows}, {q.bZero, "b_zero_point", columns}, {q.aScale, "a_scale", rows},
 		{q.bScale, "b_scale", columns}} {
-		// The type of an operand that is absent is invalid, and then checkParamCount accepts it.
+		// The type of an absent operand is invalid. checkParamCount accepts an invalid type.
 		if err := checkParamCount(q.name, param.name, call.Type(param.operand), param.count); err != nil {
 			return err
 		}
@@ -158,30 +158,30 @@ func (q *quantMatmul) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.
 		sums = builder.Add(pointwise.Add, nil, sums, builder.Convert(tensor.Float64,
 			builder.BroadcastAlong(call.In[biasOperand], rank-1, rank)))
 	}
-	// rowDim is the dimension of rows in the result. If b is a vector, the result has no columns, and rows are the last
-	// dimension, else the second to last.
+	// rowDim is the dimension of rows in the result. Rows are the second to last dimension. If b is a vector, the
+	// result has no columns, and rows are the last dimension.
 	rowDim := rank - 1 - min(b.Rank()-1, 1)
 	return builder.Result(builder.requantize(sums, builder.vector(q.aScale, rowDim, rank, tensor.Float32),
 		builder.vector(q.bScale, rank-1, rank, tensor.Float32)))
 }
 
-// canMultiplyBytes reports whether a product of bytes with sums of depth terms computes the call. Sums of bytes are
-// int32. Scaled sums must not wrap.
+// canMultiplyBytes reports whether a product of bytes can compute the call. A sum has depth terms and is int32. Sums
+// that are scaled must not wrap.
 func (q *quantMatmul) canMultiplyBytes(call *graph.Call, depth int) bool {
 	cannotWrap := !q.isScaled() || depth <= maxTerms
 	return product.MultipliesBytes() && cannotWrap && zeroPointHasOperandDType(call, q.a, q.aZero) &&
 		zeroPointHasOperandDType(call, q.b, q.bZero)
 }
 
-// canScaleInProduct reports whether the product of bytes can also add the bias and scale the sums. It needs a single
-// scale of a, and a bias of at most half of the int32 range, which maxTerms assumes.
+// canScaleInProduct reports whether the product of bytes can also add the bias and scale the sums. It requires a single
+// scale of a. It also requires a bias of at most half of the int32 range, as maxTerms assumes.
 func canScaleInProduct(call *graph.Call, aScale int) bool {
 	isBiasSmall := !call.HasOperand(biasOperand) || magnitudesAtMost(call.Const(biasOperand), math.MaxInt32/2)
 	return call.Meta(aScale).Numel() == 1 && isBiasSmall
 }
 
-// bytesProduct adds a node that multiplies bytes, and returns its result: int32 sums or, if isScaled is set, the sums
-// plus the bias, scaled and quantized to a byte dtype.
+// bytesProduct adds a node that multiplies bytes, and returns its result. The result is int32 sums. If isScaled is set,
+// the result is the sums plus the bias, scaled and quantized to a byte dtype.
 func (builder quantBuilder) bytesProduct(q *quantMatmul, isScaled bool) graph.Arg {
 	const f32 = tensor.Float32
 	in := []graph.Arg{builder.Call.In[q.a], builder.Call.In[q.b], builder.zeroPoints(q.aZero),
@@ -199,7 +199,7 @@ func (builder quantBuilder) bytesProduct(q *quantMatmul, isScaled bool) graph.Ar
 	return builder.Add(product.MatmulBytes, nil, in...)
 }
 
-// zeroPoints returns an operand that has zero points. It returns null if the operand is absent or has only zeros.
+// zeroPoints returns an operand that has zero points. It returns null if the operand is absent or all zeros.
 func (builder quantBuilder) zeroPoints(operand int) graph.Arg {
 	if !builder.Call.HasOperand(operand) || magnitudesAtMost(builder.Call.Const(operand), 0) {
 		return graph.Arg{}

@@ -20,9 +20,9 @@ import (
 //	qlinear_conv:  saturate(round((sum + bias) * sx * sw / sy) + zy), with the sum of conv_integer
 //
 // A quantConv (conv_bytes.go) has the name of an op, the indices of its operands w, x_zero_point and w_zero_point, and
-// isScaled for qlinear_conv. A quantBuilder (builder.go) adds the nodes into which a call decomposes. xOperand,
-// biasOperand and similar constants are indices of operands. anyDim stands for a dimension where the operand has one
-// element.
+// isScaled, which is true for qlinear_conv. A quantBuilder (builder.go) adds the nodes into which a call decomposes.
+// xOperand, biasOperand and similar constants are indices of operands. anyDim is the argument dim for an operand with
+// one element.
 var (
 	ConvInteger = quantConvOp("conv_integer", "Convolves `x` [n, c, ...] with `w` [o, c/groups, ...], both of "+
 		"bytes, after subtracting their zero points. The result is int32. `x_zero_point` has one element. "+
@@ -94,7 +94,8 @@ func (q *quantConv) resultType(call *graph.Call) (tensor.Type, error) {
 	return result, nil
 }
 
-// checkParamCounts checks that the weight has one zero point and one scale, or one for each output channel.
+// checkParamCounts checks that the weight has a single zero point or one for each output channel, and the same for
+// scales.
 func (q *quantConv) checkParamCounts(c *graph.Call) error {
 	outputs := c.Type(q.weight).Shape[0]
 	if err := checkParamCount(q.name, "w_zero_point", c.Type(q.wZero), outputs); err != nil || !q.isScaled {
@@ -103,7 +104,7 @@ func (q *quantConv) checkParamCounts(c *graph.Call) error {
 	return checkParamCount(q.name, "w_scale", c.Type(wScaleOperand), outputs)
 }
 
-// floatCall returns the op of floatConv and a call of it, with operands of the given dtype and without results.
+// floatCall returns the op of floatConv, and a call of this op with operands of the given dtype and without results.
 func (q *quantConv) floatCall(call *graph.Call, dtype tensor.DType) (*graph.Op, *graph.Call, error) {
 	op, convAttrs, err := q.floatConv(call)
 	if err != nil {
@@ -157,7 +158,7 @@ func (q *quantConv) decompose(parts *graph.Parts, call *graph.Call) ([]*graph.Va
 		builder.vector(wScaleOperand, resultChannelDim, rank, tensor.Float32)))
 }
 
-// sumDType returns the dtype in which op computes exact sums of the given number of terms.
+// sumDType returns a dtype in which op computes sums of the given number of terms exactly.
 func (q *quantConv) sumDType(call *graph.Call, op *graph.Op, terms int) tensor.DType {
 	weight := call.Meta(q.weight)
 	isInexact := func(impl graph.Impl) bool { return impl.Inexact }

@@ -166,7 +166,7 @@ var DynamicQuantizeLinear = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Decompose: dynamicQuantizeParts},
 })
 
-// rangeScale returns a scale and a zero point with which uint8 values stand for numbers from lower to upper.
+// rangeScale returns a scale and a zero point such that uint8 values cover the numbers from lower to upper.
 func rangeScale(lower, upper float32) (scale float32, zeroPoint int32) {
 	if scale = (upper - lower) / 255; scale == 0 {
 		scale = 1
@@ -242,10 +242,10 @@ func checkScales(c *graph.Call, axis, blockSize int) error {
 	return nil
 }
 
-// broadcastParam returns an operand, the scales or the zero points, in a shape that broadcasts to operand 0. Scales and
-// zero points differ along axis. If blockSize is not 0, each scale and each zero point applies to blockSize adjacent
-// elements along axis. For example, with blocks of 3 along axis 1 of a 2x5 input, operands of shape [2, 2] are expanded
-// to [2, 2, 3], flattened to [2, 6] and narrowed to [2, 5].
+// broadcastParam returns the scales or the zero points (operand) in a shape that broadcasts to operand 0. They differ
+// along axis. If blockSize is not 0, each scale or zero point applies to blockSize adjacent elements along axis. For
+// example, with blocks of 3 along axis 1 of a 2x5 input, operands of shape [2, 2] are expanded to [2, 2, 3], flattened
+// to [2, 6] and narrowed to [2, 5].
 func (builder quantBuilder) broadcastParam(operand, axis, blockSize int) graph.Arg {
 	param, input := builder.Call.In[operand], builder.Call.Meta(0)
 	rank := input.Rank()

@@ -42,7 +42,7 @@ func checkParamCount(name, operand string, paramType tensor.Type, channels sym.I
 		tensor.Sizes(paramType.Shape))
 }
 
-// quantParams returns parameters with the given names. A question mark before a name marks an optional one.
+// quantParams returns parameters with the given names. A question mark before a name marks an optional parameter.
 func quantParams(names []string) (params []graph.Param) {
 	for _, name := range names {
 		isOptional := name[0] == '?'
@@ -54,8 +54,8 @@ func quantParams(names []string) (params []graph.Param) {
 	return params
 }
 
-// minusZeroPoints returns values minus their zero points in float64. zeroPoints may be nil. Otherwise it has a single
-// zero point, or one for each index along dim.
+// minusZeroPoints returns values minus their zero points in float64. zeroPoints has a single zero point, or one for
+// each index along dim. It may be nil.
 func minusZeroPoints(values, zeroPoints *tensor.Tensor, dim int) *tensor.Tensor {
 	differences := tensor.Zeros(tensor.Float64, values.Shape...)
 	kit.EachIndex(differences.Shape, func(index []int) {
@@ -68,8 +68,8 @@ func minusZeroPoints(values, zeroPoints *tensor.Tensor, dim int) *tensor.Tensor 
 	return differences
 }
 
-// The indices of operands that qlinear_matmul and qlinear_conv have in common. The factors are operands 0 and 3: a and
-// b in qlinear_matmul, x and w in qlinear_conv.
+// Indices of operands that qlinear_matmul and qlinear_conv have in common. Operands 0 and 3 are the factors: a and b of
+// qlinear_matmul, x and w of qlinear_conv.
 const (
 	xScaleOperand      = 1
 	wScaleOperand      = 4
@@ -112,8 +112,9 @@ func saturate(dtype tensor.DType, x float64) int64 {
 	return int64(min(max(x, lower), upper))
 }
 
-// maxTerms is the maximum number of products of bytes, minus their zero points, in an int32 sum that must not wrap. The
-// magnitude of a product is at most 255*255. With a bias of at most 1<<30, the magnitude of the sum is less than 1<<31.
+// maxTerms is the maximum number of terms of an int32 sum that must not wrap. A term is a product of two bytes minus
+// their zero points, with a magnitude of at most 255*255. With a bias of at most 1<<30, the magnitude of the sum is
+// less than 1<<31.
 const maxTerms = 1 << 14
 
 // magnitudesAtMost reports whether no element of a constant has a magnitude above limit. It returns false if the

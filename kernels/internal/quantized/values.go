@@ -30,9 +30,9 @@ func operand(c *graph.Call, i int) graph.Arg {
 	return graph.Arg{}
 }
 
-// areNormalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. A product or quotient of a
-// few such scales and 16-bit integers does not overflow. If it is a subnormal number, its rounding error is far below
-// one quantization step.
+// areNormalScales reports whether scales are known float32 numbers between 2^-50 and 2^50. Products and quotients of a
+// few such scales and 16-bit integers do not overflow. The rounding error of a subnormal result is far below one
+// quantization step.
 func areNormalScales(scales *tensor.Tensor) bool {
 	if scales == nil || scales.DType != tensor.Float32 {
 		return false
@@ -100,14 +100,14 @@ func (values quantizedValues) elementsFitInt8() bool {
 	kit.EachIndex(weight.Shape, func(coords []int) {
 		element, zero := weight.At(coords...).Float(), 0.0
 		if values.zero != nil {
-			zero = kit.ElementAlong(values.zero, coords, 0) // of the output channel, dimension 0 of the weight
+			zero = kit.ElementAlong(values.zero, coords, 0) // zero point of the output channel, dimension 0 of the weight
 		}
 		allFit = allFit && fitInt8(element, element, zero)
 	})
 	return allFit
 }
 
-// bias is the bias of a convolution or product: a constant that is added to the sums. The constant is float, or it is
+// bias is the bias of a convolution or product: a constant that is added to the sums. The constant is float, or is
 // dequantized from int32.
 type bias struct {
 	operand graph.Arg       // the operand of the convolution or product; null if there is no bias
@@ -116,15 +116,16 @@ type bias struct {
 	hasSumScale bool
 }
 
-// setInt32Values sets b.values and b.hasSumScale. It reports whether the bias can be an int32 constant: it is omitted,
-// or it is a constant, and bias / sumScale is in half of the range of int32 for each channel. sumScale, the scale of
-// the sums, is the scale of the input times the scale of the weight. If the result is false, b must not be used.
+// setInt32Values sets b.values and b.hasSumScale. It reports whether the bias can be an int32 constant. This is the
+// case if the bias is omitted. Otherwise the bias must be a constant, and bias / sumScale must be in half of the range
+// of int32 for each channel. sumScale, the scale of the sums, is the scale of the input times the scale of the weight.
+// If the result is false, b must not be used.
 func (b *bias) setInt32Values(input, weight quantizedValues) bool {
 	if b.operand.Kind == graph.Null {
 		return true
 	}
 	sumScaleOf := func(channel int) float64 {
-		// The conversion of the product prevents a fused multiply-subtract in the comparison of scales.
+		// The conversion of the product to float64 prevents a fused multiply-subtract in the comparison of scales.
 		return float64(firstElement(input.scale) * kit.ElementAlong(weight.scale, []int{channel}, 0))
 	}
 	// The bias of a channel is data[channel] * scaleOf(channel).

@@ -9,8 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// activationFunction is the definition of an activation function: as a formula, for compiled loops, and in Go, for the
-// reference implementation.
+// activationFunction defines an activation function twice: as a formula for compiled loops, and as a Go function for
+// the reference implementation.
 type activationFunction struct {
 	params      int     // number of parameters: 0, 1 (alpha) or 2 (alpha and beta)
 	alpha, beta float64 // defaults of the parameters
@@ -19,8 +19,8 @@ type activationFunction struct {
 }
 
 // activationsByName has the activation functions by ONNX's names in lower case. softplus(X, 1, 40) returns X for
-// arguments above 40. For these arguments, X is the exact result in every dtype. The conversions of products to float64
-// prevent fused multiply-adds.
+// arguments above 40, for which X is the exact result in every dtype. The conversions of products to float64 prevent
+// fused multiply-adds.
 var activationsByName = map[string]activationFunction{
 	"sigmoid":  {formula: "sigmoid(X)", function: func(x, _, _ float64) float64 { return kit.Sigmoid(x) }},
 	"tanh":     {formula: "tanh(X)", function: func(x, _, _ float64) float64 { return math.Tanh(x) }},
@@ -46,7 +46,7 @@ var activationsByName = map[string]activationFunction{
 		}},
 }
 
-// formula returns the formula of a layer's activation, which has a name and parameters, for the value with name x.
+// formula returns the formula of a layer's activation for the argument with name x.
 func (a activation) formula(x string) string {
 	function := activationsByName[strings.ToLower(a.name)]
 	return strings.NewReplacer("X", x, "A", numeral(a.alpha), "B", numeral(a.beta)).Replace(function.formula)
@@ -59,8 +59,8 @@ func (a activation) scalar() func(float64) float64 {
 }
 
 // cellScalar returns the function for the numbers of a [cellReference], the reference implementation: float64,
-// complex128 or int64. Layers of complex numbers and integers are layers of PyTorch, whose activations have the names
-// Sigmoid, Tanh and Relu.
+// complex128 or int64. Only PyTorch's layers compute with complex numbers and integers. Their activations are Sigmoid,
+// Tanh and Relu.
 func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T) T {
 	var function any
 	switch any(T(0)).(type) {
@@ -71,7 +71,7 @@ func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T)
 		if a.name == "Sigmoid" {
 			function = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
 		}
-	default: // int64: relu and tanh. For tanh, function returns its argument: tanh is applied to all results later.
+	default: // int64: relu and tanh. For tanh, function returns its argument, because tanh is applied to all results later.
 		unusedBits := 64 - 8*layer.integerDType.Size()
 		function = func(sum int64) int64 {
 			sum = sum << unusedBits >> unusedBits // wraps the sum in the dtype of the layer, and extends the sign

@@ -21,11 +21,11 @@ import (
 //	in_h = x0 + g0; h = tanh(in_h); (h, h)
 //
 // where x0 and g0 are the products of the inputs and of the state with the weights of gate 0. The loop stores the two
-// results as the new state and as the output Y. As in ONNX, activation functions are f (functionF), which computes
-// gates, g, which computes candidates, and h, which is applied to the cell of an LSTM.
+// results as the new state and as the output Y. As in ONNX, there are three activation functions. f (functionF)
+// computes gates, g computes candidates, and h is applied to the cell of an LSTM.
 
-// cellBuffer is a buffer that the loops of a step access. A block is a number of sequences that a worker runs together
-// through all steps. Each sequence of a block has a row in the buffer.
+// cellBuffer is a buffer that the loops of a step access. Each sequence of a block has a row in the buffer. A block
+// consists of the sequences that a worker runs together through all steps.
 type cellBuffer uint8
 
 const (
@@ -100,8 +100,8 @@ func (cell *cellFormula) rnn() (string, []cellOperand) {
 	return fmt.Sprintf("(%s, %s)", state, state), []cellOperand{{buffer: stateBuffer}, {buffer: yBuffer}}
 }
 
-// lstm returns the formula and the buffers for the loop of an LSTM layer. The formula names the gates i, o, f and n
-// (gates 0 to 3), the old cell c, the new cell d and the new state h. Without peepholes it is
+// lstm returns the formula and the buffers for the loop of an LSTM layer. In the formula, gates 0 to 3 are i, o, f and
+// n. The old cell is c, the new cell is d, and the new state is h. Without peepholes the formula is
 //
 //	in_i = x0 + g0; i = sigmoid(in_i); in_f = x2 + g2; f = sigmoid(in_f); in_n = x3 + g3; n = tanh(in_n);
 //	d = f * c + i * n; in_o = x1 + g1; o = sigmoid(in_o); h = o * (tanh(d)); (d, h, h)
@@ -151,8 +151,8 @@ func (cell *cellFormula) resetLoop() (string, []cellOperand) {
 		{gatesBuffer, cell.column(gruUpdate)}, {buffer: resetBuffer}}
 }
 
-// sum returns the formula of a gate's argument: the sum of its input part (product of inputs and weights) and its state
-// part (product of the state and weights). The argument gate is a number such as lstmInput.
+// sum returns the formula of the argument of a gate's activation function: the sum of the input part (product of inputs
+// and weights) and the state part (product of the state and weights). gate is a number such as lstmInput.
 func (cell *cellFormula) sum(gate int) string {
 	input, state := cell.gateParts(gate)
 	return input + " + " + state
@@ -167,8 +167,8 @@ func (cell *cellFormula) gateParts(gate int) (input, state string) {
 // column returns the column of a gate's first element in the rows of buffers that have all gates.
 func (cell *cellFormula) column(gate int) int { return cell.gatePosition[gate] * cell.hidden }
 
-// peephole returns the term that peepholes add to the argument of gate i, o or f, as text " + weights * cellState". It
-// is empty if the layer has no peepholes. cellState is the name of the cell.
+// peephole returns the term that peepholes add to the argument of gate i, o or f, as text " + weights * cellState". The
+// text is empty if the layer has no peepholes. cellState is the name of the cell.
 func (cell *cellFormula) peephole(gate int, cellState string) string {
 	if !cell.peepholes[cell.dir].IsGiven() {
 		return ""
@@ -177,8 +177,8 @@ func (cell *cellFormula) peephole(gate int, cellState string) string {
 	return " + " + cell.operand(fmt.Sprint("p", gate), peepholesBuffer, column) + " * " + cellState
 }
 
-// gate defines a value with the given name: an activation function, applied to a sum. function is the index of the
-// activation function, such as functionF. The sum is first clipped to the layer's bound. gate returns the name.
+// gate defines a value with the given name, and returns the name. The value is an activation function of sum, after sum
+// is clipped to the layer's bound. function is the index of the activation function, such as functionF.
 func (cell *cellFormula) gate(name string, function int, sum string) string {
 	if cell.clip > 0 {
 		sum = fmt.Sprintf("minimum(maximum(%s, %s), %s)", sum, numeral(-cell.clip), numeral(cell.clip))
@@ -202,7 +202,7 @@ func numeral(value float64) string {
 	return strconv.FormatFloat(value, 'g', -1, 64)
 }
 
-// operand adds an operand with the given name, from the given column of buffer, and returns the name.
+// operand adds an operand with the given name, and returns the name. The operand begins at the given column of buffer.
 func (cell *cellFormula) operand(name string, buffer cellBuffer, column int) string {
 	cell.names, cell.operands = append(cell.names, name), append(cell.operands, cellOperand{buffer, column})
 	return name
@@ -214,8 +214,8 @@ func (cell *cellFormula) define(name, value string) string {
 	return name
 }
 
-// runCellLoop runs the loop that follows a product (an index of s.products) in a step, for all sequences of the
-// worker's block that have not ended.
+// runCellLoop runs the loop that follows a product in a step, for all sequences of the worker's block that have not
+// ended. product is an index in s.products.
 func (s *stepper) runCellLoop(worker *cellRun, product, step int) {
 	loop := &s.products[product].loops[worker.dir]
 	if worker.lengths == nil { // all sequences are at the same step
@@ -233,8 +233,8 @@ func (s *stepper) runCellLoop(worker *cellRun, product, step int) {
 	}
 }
 
-// bind returns the addresses of a loop's operands for a sequence of a block in a step, and the strides of these
-// operands from one sequence to the next, in bytes.
+// bind returns the addresses of a loop's operands for one sequence in a step, and the strides of these operands between
+// sequences, in bytes.
 func (s *stepper) bind(worker *cellRun, loop *cellLoop, step, sequence int) (ptrs []unsafe.Pointer, strides []int) {
 	inputs, y := s.stepAddresses(worker, step, sequence)
 	row := func(rows []byte, width int) unsafe.Pointer { return unsafe.Pointer(&rows[sequence*width*s.elemBytes]) }

@@ -6,8 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// OnnxLSTM, OnnxGRU and OnnxRNN are recurrent layers as ONNX defines them. torch.go has PyTorch's layers. The sizes in
-// the docs are t steps, n sequences (the batch), i inputs, h elements of a state, and d directions.
+// OnnxLSTM, OnnxGRU and OnnxRNN are recurrent layers as ONNX defines them. torch.go has PyTorch's layers. In shapes, t
+// is the number of steps, n the number of sequences (the batch), i the size of an input, h the size of a state, and d
+// the number of directions.
 var (
 	OnnxLSTM = onnxCellOp("onnx_lstm", cellLSTM, "Runs sequences `X` through a layer of LSTM cells as ONNX's LSTM does: "+
 		"`X` [t, n, i], `W` [d, 4h, i] and `R` [d, 4h, h] (gates i, o, f, c), `B` [d, 8h], `sequence_lens` [n], "+
@@ -55,8 +56,8 @@ func onnxCellOp(name string, kind cellKind, doc string) *graph.Op {
 	})
 }
 
-// lengthBound returns the exclusive upper bound of the elements of sequence_lens, as [graph.Param.IndexBound] requires:
-// the number of steps plus 1. With layout 1, steps are dimension 1 of operand 0, otherwise dimension 0.
+// lengthBound returns the exclusive upper bound of the elements of sequence_lens, as [graph.Param.IndexBound] requires.
+// The bound is the number of steps plus 1. With layout 1, steps are dimension 1 of operand 0, otherwise dimension 0.
 func lengthBound(c *graph.Call) int {
 	stepDim := 0
 	if kit.Attrs[*onnxCellAttrs](c).Layout == 1 {
@@ -66,7 +67,7 @@ func lengthBound(c *graph.Call) int {
 }
 
 // onnxCellLoops returns the parallel loop over the batch. With layout 0, the batch is dimension 1 of X [t, n, i] and of
-// states [d, n, h], and dimension 2 of Y [t, d, n, h]. With layout 1, it is dimension 0 of these values.
+// states [d, n, h], and dimension 2 of Y [t, d, n, h]. With layout 1, the batch is dimension 0 of all these values.
 func onnxCellLoops(c *graph.Call) []graph.Parallel {
 	stateDim := 1 // of initial_h, initial_c, Y_h and Y_c
 	loop := kit.LoopOver(c, onnxX, 1, stateDim)

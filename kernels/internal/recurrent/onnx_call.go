@@ -81,7 +81,8 @@ func (cell onnxCell) infer(call *graph.Call) ([]graph.Result, error) {
 	return results, nil
 }
 
-// checkShapes returns an error if a given operand has not the expected shape or dtype. A nil shape is not checked.
+// checkShapes returns an error if an operand is given and its shape or dtype is not the expected one. A nil shape is
+// not checked.
 func (cell onnxCell) checkShapes(call *graph.Call, shapes [onnxOperandCount][]sym.Int) error {
 	names := [onnxOperandCount]string{"X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P"}
 	for operand, shape := range shapes {
@@ -150,7 +151,7 @@ func (cell onnxCell) compile(call *graph.Call) (*graph.Kernel, error) {
 
 // layerOf returns the layer of a call without the buffers of its operands and without its activation functions. With
 // layout 0, x is [steps, batch, inputs], y is [steps, dirs, batch, hidden], and states are [dirs, batch, hidden]. With
-// layout 1, they are [batch, steps, inputs], [batch, steps, dirs, hidden] and [batch, dirs, hidden].
+// layout 1, x is [batch, steps, inputs], y is [batch, steps, dirs, hidden], and states are [batch, dirs, hidden].
 func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
 	attrs, x, r := kit.Attrs[*onnxCellAttrs](c), c.Meta(onnxX), c.Meta(onnxR)
 	layer := &recurrentLayer{kind: cell.kind, dirs: attrs.dirs(), hidden: r.Shape[2], inputSize: x.Shape[2],
@@ -158,7 +159,7 @@ func (cell onnxCell) layerOf(c *graph.Call) *recurrentLayer {
 		coupledGates: attrs.InputForget != 0, clip: attrs.Clip,
 		backward: [2]bool{attrs.Direction == "reverse", true}} // the second direction is always backward
 	layer.xTimeStride, layer.xBatchStride = layer.batch, 1
-	hidden := layer.hidden // the strides of x count rows of x, all others elements
+	hidden := layer.hidden // the strides of x are in rows of x; all other strides are in elements
 	if attrs.Layout != 0 {
 		layer.steps, layer.batch = layer.batch, layer.steps
 		layer.xTimeStride, layer.xBatchStride = 1, layer.steps

@@ -12,10 +12,10 @@ import (
 )
 
 // This file decides the packed forms of the weights of recurrent layers. A layer has weights for its inputs and weights
-// for its states. It multiplies the inputs of all steps at once. In each step, one or two products multiply the states
-// of a block of sequences. For example, an LSTM with inputs of 4 elements and states of 5 has weights [20, 4] and
-// [20, 5], because it has four gates. A packed form consists of panels, groups of rows of the weights in the order in
-// which products read them (multiply.Panels).
+// for its states. One product multiplies the inputs of all steps at once. In each step, one or two products multiply
+// the states of a block of sequences. For example, an LSTM has four gates. With inputs of 4 elements and states of 5,
+// its weights are [20, 4] and [20, 5]. A packed form consists of panels (multiply.Panels): groups of rows of the
+// weights, in the order in which products read them.
 
 // recurrentImpls returns the only implementation of a recurrent layer.
 func recurrentImpls(lower func(*graph.Call) (*graph.Kernel, error),
@@ -56,9 +56,9 @@ func (cell onnxCell) pack(c *graph.Call, operand int) (graph.Packing, bool) {
 // weightRows is a range of rows of the recurrent weights.
 type weightRows struct{ first, count int }
 
-// productRows returns, for each product of a step, the rows of the recurrent weights that it multiplies. Only a GRU
-// whose reset gate applies before the product has a second product, for the candidate. The candidate is the last of the
-// three gates in ONNX and in PyTorch.
+// productRows returns, for each product of a step, the rows of the recurrent weights that the product reads. A step has
+// one product. Only a GRU whose reset gate applies before the product has a second product, for the candidate. The
+// candidate is the last of the three gates in ONNX and in PyTorch.
 func (layer *recurrentLayer) productRows() []weightRows {
 	if layer.kind == cellGRU && !layer.resetAfter {
 		return []weightRows{{0, 2 * layer.hidden}, {2 * layer.hidden, layer.hidden}}
@@ -106,9 +106,9 @@ func (layer *recurrentLayer) packs(dtype tensor.DType, multipliesState bool) boo
 	return !isThin && layer.inputSize > 0
 }
 
-// packsStepWeights reports whether the products of steps are faster with packed weights. Without machine code, this
-// holds only for blocks of more than MaxThin sequences, because products with packed weights then compute whole panels
-// of rows (gemm.PadsRows). With machine code, it holds for all blocks.
+// packsStepWeights reports whether the products of steps are faster with packed weights. With machine code, they always
+// are. Without machine code, products with packed weights compute whole panels of rows (gemm.PadsRows), so they are
+// faster only for blocks of more than MaxThin sequences.
 func (layer *recurrentLayer) packsStepWeights(dtype tensor.DType) bool {
 	return layer.blockSize() > multiply.MaxThin || !gemm.PadsRows(dtype)
 }

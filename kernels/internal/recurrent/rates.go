@@ -10,7 +10,7 @@ import (
 const recurrentFlop = "recurrent.flop"
 
 // Rates lists the rates of recurrent layers. A rate is the time of one unit of work. Package calibrate runs the calls
-// of a rate to measure it. All recurrent layers have one rate, which a GRU measures.
+// of a rate to measure it. All recurrent layers have one rate, which is measured with a GRU.
 func Rates() []graph.Rate {
 	gru := graph.RateCall{Op: "onnx_gru",
 		In:       []tensor.Meta{kit.F32(64, 1, 128), kit.F32(1, 384, 128), kit.F32(1, 384, 128), kit.F32(1, 768)},

@@ -21,9 +21,9 @@ const (
 	cellLSTM
 )
 
-// Numbers of the gates in the order of ONNX, which calls the gates of a GRU z, r and h, and the gates of an LSTM i, o,
-// f and c. The next state of a GRU is a weighted mean of the candidate and the state. The next cell of an LSTM is a
-// weighted sum of the candidate and the cell. A simple recurrent cell has the one gate rnnState.
+// Numbers of the gates in ONNX's order. ONNX calls the gates of a GRU z, r and h, and the gates of an LSTM i, o, f and
+// c. The next state of a GRU is a weighted mean of the candidate and the state. The next cell of an LSTM is a weighted
+// sum of the candidate and the cell. A simple recurrent cell has a single gate, rnnState.
 const (
 	gruUpdate, gruReset, gruCandidate                = 0, 1, 2
 	lstmInput, lstmOutput, lstmForget, lstmCandidate = 0, 1, 2, 3
@@ -33,8 +33,8 @@ const (
 // cells has the properties of each kind of cell.
 var cells = [...]struct {
 	gates         int      // number of gates
-	results       int      // number of results: the output of all steps, the last state and, of an LSTM, the last cell
-	torchPosition [4]int   // by gate: the position of its rows in PyTorch's weights; 0: the first `hidden` rows
+	results       int      // number of results: the output of all steps, the last state and, for an LSTM, the last cell
+	torchPosition [4]int   // by gate: position of its `hidden` rows in PyTorch's weights; 0: the first rows
 	activations   []string // the default activation functions, which ONNX calls f, g and h
 }{
 	cellRNN: {gates: 1, results: 2, activations: []string{"Tanh"}},
@@ -141,9 +141,9 @@ func addBiasSums(builder *copies.KernelBuilder, layer *recurrentLayer, dtype ten
 	return sums
 }
 
-// addBiases stores the sum of the input bias and the state bias of the given number of rows at dst. Either bias may be
-// nil. If the reset gate of a GRU applies after the product, the gate also scales the state bias of the candidate. The
-// steps add this bias, so addBiases omits it.
+// addBiases stores the sum of the input bias and the state bias, which have the given number of rows, at dst. Either
+// bias may be nil. If the reset gate of a GRU applies after the product, the gate also scales the state bias of the
+// candidate. addBiases omits this bias, because the steps add it.
 func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBias unsafe.Pointer, rows int) {
 	out := kit.ElementsOf[T](dst, rows)
 	clear(out)
@@ -159,7 +159,7 @@ func addBiases[T float32 | float64](layer *recurrentLayer, dst, inBias, stateBia
 // addInputProduct adds the phases that compute result = input @ weightsᵀ + bias. The matrix result is m by n, input is
 // m by k, and weights is n by k.
 func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias kit.Buffer, m, n, k int) error {
-	// A is input, B is weightsᵀ, and C is result. Each column of the result has an element of the bias.
+	// A is input, B is weightsᵀ, and C is result. Each column of the result has one element of the bias.
 	spec := gemm.Spec{DType: result.Meta.DType, M: m, N: n, K: k, A: gemm.Operand{RowStride: k, ColStride: 1},
 		B: gemm.Operand{RowStride: 1, ColStride: k}, CRowStride: n, CColStride: 1, Bias: gemm.BiasCols, BiasStride: 1}
 	if weights.Packed {
@@ -182,7 +182,7 @@ func addInputProduct(builder *copies.KernelBuilder, result, input, weights, bias
 }
 
 // addByDefinition adds the phase of a layer in a dtype without fast products. A chunk runs one sequence through all
-// steps of one direction, by the code of the reference. Only layers of PyTorch have these dtypes, so there are no
+// steps of one direction. It uses the code of the reference. Only layers of PyTorch have these dtypes, so there are no
 // lengths, peepholes or clip.
 func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer *recurrentLayer) error {
 	buffers := []kit.Buffer{layer.x, layer.y, layer.hn, layer.cn, layer.h0, layer.c0}
@@ -205,7 +205,7 @@ func addByDefinition[T complex128 | int64](builder *copies.KernelBuilder, layer 
 	return nil
 }
 
-// bufferFields returns the fields for the buffers of addByDefinition, in the same order.
+// bufferFields returns the fields for the buffers of addByDefinition, in the order of these buffers.
 func (c *cellReference[T]) bufferFields() []*[]T {
 	fields := []*[]T{&c.x, &c.y, &c.hn, &c.cn, &c.h0, &c.c0}
 	for direction := range 2 {

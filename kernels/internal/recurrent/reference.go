@@ -9,10 +9,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cellReference computes a layer step by step, by its definition: run calls runSequence for each direction and
-// sequence, and runSequence calls step for each step. The embedded recurrentLayer has the sizes of the layer and the
-// strides of x, y and the states. The operands and results are row-major and in the widest dtype of their kind. An
-// omitted operand is nil. Weights, biases and peepholes have one slice for each direction.
+// cellReference computes a layer by its definition. run calls runSequence for each direction and sequence, and
+// runSequence calls step for each step. The embedded recurrentLayer has the sizes of the layer and the strides of x, y
+// and the states. The operands and results are row-major. They have the widest dtype of their kind. An omitted operand
+// is nil. Weights, biases and peepholes have one slice for each direction.
 //
 // An element of a gate is f(inputPart + statePart), with an activation function f and
 //
@@ -162,10 +162,10 @@ func (c *cellReference[T]) gate(function, gate, k, step int, h []T, peepholeTerm
 	return c.activate(function, inputPart+statePart+peepholeTerm)
 }
 
-// gateParts returns the two parts of the argument of a gate, for element k of the state (see cellReference). The
-// conversions to T keep Go from fusing a product and a sum, which would round once instead of twice.
+// gateParts returns the two parts of a gate's argument (see cellReference), for element k of the state. The conversions
+// to T prevent fused multiply-adds, which would round once instead of twice.
 func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (inputPart, statePart T) {
-	row := c.gatePosition[gate]*c.hidden + k // in the weights: each gate has `hidden` rows, one for each element
+	row := c.gatePosition[gate]*c.hidden + k // row in the weights; a gate has `hidden` rows, one for each element
 	w := c.w[c.direction][row*c.inputSize:]
 	x := c.x[(step*c.xTimeStride+c.sequence*c.xBatchStride)*c.inputSize:]
 	kit.ForEachBlock(c.ctx, c.inputSize, func(begin, end int) {
@@ -179,8 +179,8 @@ func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (inputPart, state
 			statePart += T(r[i] * h[i])
 		}
 	})
-	// ForEachBlock checks the context within long vectors only. For short vectors, the products of many calls are
-	// counted.
+	// ForEachBlock checks the context only within long vectors. For short vectors, the products of several calls are
+	// counted until a check is due.
 	c.productsSinceCheck += c.inputSize + len(h)
 	if c.productsSinceCheck >= kit.CheckEvery {
 		c.productsSinceCheck = 0
@@ -193,8 +193,8 @@ func (c *cellReference[T]) gateParts(gate, k, step int, h []T) (inputPart, state
 	return inputPart, statePart
 }
 
-// activate clips a sum to the layer's bound, and applies the activation function with the given index to it. Only
-// ONNX's ops have a bound, and their reference computes in float64.
+// activate clips a sum to the layer's bound, and then applies the activation function with the given index. Only ONNX's
+// ops have a bound, and their references compute in float64.
 func (c *cellReference[T]) activate(function int, sum T) T {
 	if sum64, ok := any(&sum).(*float64); ok && c.clip > 0 {
 		*sum64 = min(max(*sum64, -c.clip), c.clip)
@@ -211,7 +211,7 @@ func widestElements[T kit.WidestNumber](t *tensor.Tensor) []T {
 	return kit.ElementsOf[T](t.Pointer(), t.Numel())
 }
 
-// equalPart divides a slice into equal parts and returns part i. A part of a nil slice is nil.
+// equalPart divides a slice into the given number of equal parts and returns part i. A part of a nil slice is nil.
 func equalPart[T any](list []T, i, parts int) []T {
 	size := len(list) / parts
 	return list[i*size : (i+1)*size : (i+1)*size]

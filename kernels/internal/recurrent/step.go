@@ -21,7 +21,7 @@ import (
 // cellRun is the state of a worker that runs blocks of sequences through the steps.
 type cellRun struct {
 	cellBlock                // the current block; empty between blocks, so that no memory is kept alive
-	replays   [2]gemm.Replay // by product: its recorded calls, which each step repeats with the same operands
+	replays   [2]gemm.Replay // by product: recorded calls, which each step repeats with the same operands
 	loopState loops.State
 	check     func() // checks the context of mem
 }
@@ -32,7 +32,7 @@ type cellBlock struct {
 	dir                     int     // index of the direction
 	firstSequence           int     // index of the block's first sequence
 	sequences               int     // number of sequences of the block
-	h, c, gates, resetState []byte  // of each sequence: state, cell, gates, and state after the reset gate of a GRU
+	h, c, gates, resetState []byte  // by sequence: state, cell, gates, and state after the reset gate of a GRU
 	lengths                 []int32 // of all sequences of the layer; nil: every sequence has all steps
 	hasReplay               [2]bool // by product: whether its calls were recorded
 	args                    gemm.Args
@@ -116,8 +116,8 @@ func (s *stepper) state(states []byte, sequence int) []byte {
 	return states[sequence*s.hidden*s.elemBytes:][:s.hidden*s.elemBytes]
 }
 
-// layerState returns the state of a sequence of the block from an operand or a result of the layer: the initial or the
-// last states of all sequences and directions, which are at the given address.
+// layerState returns the state of a sequence of the block from an operand or a result of the layer. The given address
+// is the address of the initial or the last states of all sequences and directions.
 func (s *stepper) layerState(address unsafe.Pointer, worker *cellRun, sequence int) []byte {
 	return s.stateAt(address, worker.dir*s.stateDirStride+(worker.firstSequence+sequence)*s.stateBatchStride)
 }
@@ -141,8 +141,8 @@ func (s *stepper) planOf(worker *cellRun, product int) *gemm.Plan {
 	return s.products[product].plan
 }
 
-// setOperands sets the operands of a product: gates = states @ Rᵀ, where R are its rows of the recurrent weights. In
-// the second product of a GRU, the states are those after the reset gate.
+// setOperands sets the operands of a product: gates = states @ Rᵀ, where R has the product's rows of the recurrent
+// weights. The second product of a GRU reads the states after the reset gate.
 func (s *stepper) setOperands(worker *cellRun, product int) {
 	states := [2][]byte{worker.h, worker.resetState}[product]
 	worker.args.A = unsafe.Pointer(unsafe.SliceData(states))
@@ -161,13 +161,13 @@ func (s *stepper) multiply(worker *cellRun, product int) {
 }
 
 // stepAddresses returns two addresses for one step of a sequence of the block. in is the address of the products of the
-// input with the weights of all gates, which were computed before. y is the address of the result.
+// input with the weights of all gates, which an earlier phase computed. y is the address of the result.
 func (s *stepper) stepAddresses(worker *cellRun, step, sequence int) (in, y unsafe.Pointer) {
 	position := step
 	if s.backward[worker.dir] {
 		position = s.length(worker, sequence) - 1 - step
 	}
-	// The products of the input have s.gatesWidth elements for each direction, step and sequence.
+	// The input products have s.gatesWidth elements for each direction, step and sequence.
 	input := worker.dir*s.steps*s.batch + position*s.xTimeStride + (worker.firstSequence+sequence)*s.xBatchStride
 	yElement := s.yElement(worker, position, sequence)
 	return unsafe.Add(worker.mem.Ptrs[stepInputs], input*s.gatesWidth*s.elemBytes),

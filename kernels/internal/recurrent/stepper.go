@@ -17,8 +17,8 @@ import (
 // computes the gates. For example, a block of 16 sequences of an LSTM with states of 5 elements multiplies states
 // [16, 5] by rᵀ [5, 20]. A step of a GRU may have two products, each followed by a loop.
 //
-// Products may read packed weights. The planner has packed them if r[direction].Packed is set. Otherwise each run packs
-// them into a temporary buffer, in the same form.
+// Products may read packed weights. If r[direction].Packed is set, the planner has packed the weights. Otherwise each
+// run packs them into a temporary buffer, in the same form.
 type stepper struct {
 	*recurrentLayer
 	dtype             tensor.DType
@@ -39,9 +39,9 @@ type stepper struct {
 
 // stepProduct is a product of a step, and the loop after it.
 type stepProduct struct {
-	weightRows                 // the rows of r that it multiplies
+	weightRows                 // the rows of r that the product reads
 	packedOffset   int         // offset of these rows in the packed weights of a direction, in bytes
-	plan, lastPlan *gemm.Plan  // for full blocks; for a smaller last block, or nil
+	plan, lastPlan *gemm.Plan  // plan for full blocks; lastPlan for a smaller last block, or nil
 	loops          [2]cellLoop // by direction
 }
 
@@ -104,8 +104,8 @@ func addSteps(builder *copies.KernelBuilder, layer *recurrentLayer, dtype tensor
 	return nil
 }
 
-// packPhase returns the phase that packs the weights of each direction into the temporary buffer, unless the planner
-// has packed them.
+// packPhase returns the phase that packs the weights of each direction into the temporary buffer. It skips weights that
+// the planner has packed.
 func (s *stepper) packPhase() graph.Phase {
 	return graph.Phase{Chunks: s.dirs, Run: func(mem *graph.Mem, direction int) error {
 		if !s.r[direction].Packed {
@@ -188,7 +188,7 @@ func (s *stepper) planProduct(sequences, rows int) (*gemm.Plan, error) {
 }
 
 // pack packs the weights of a direction into the temporary buffer. A call of PackB packs a bounded number of rows, so
-// that the context is checked about once per CheckEvery elements. To PackB, the rows are columns.
+// that the context is checked about once per CheckEvery elements. The rows are the columns of operand B of the product.
 func (s *stepper) pack(mem *graph.Mem, direction int) {
 	packed := kit.ElementsOf[byte](mem.Ptrs[stepPackedWeights], s.dirs*s.packedBytes)[direction*s.packedBytes:]
 	rowBytes, width := s.hidden*s.elemBytes, gemm.PanelCols(s.dtype)

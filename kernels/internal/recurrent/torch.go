@@ -28,8 +28,8 @@ var (
 		"w_ih [h, i], w_hh [h, h], b_ih and b_hh [h]")
 )
 
-// torchCellOp defines an op of recurrent layers with cells of a kind. activation is the function that computes the
-// state. The methods of torchCell below have the parts of the definition.
+// torchCellOp defines an op of recurrent layers with cells of the given kind. activation is the function that computes
+// the state. The methods of torchCell below are parts of the definition.
 func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	cell := torchCell{name: name, kind: kind, activation: activation}
 	outputs := []string{"output", "h_n"}
@@ -67,8 +67,8 @@ func torchCellOp(name string, kind cellKind, activation, doc string) *graph.Op {
 	})
 }
 
-// parallelLoops returns the parallel loop over the batch: dimension 1 of the input, the states and the results. If the
-// batch comes first, it is dimension 0 of the input and of the output.
+// parallelLoops returns the parallel loop over the batch: dimension 1 of the input, the states and the results. With
+// batch_first, the batch is dimension 0 of the input and of the output.
 func (cell torchCell) parallelLoops(c *graph.Call) []graph.Parallel {
 	const inputOperand, batchDim = 0, 1
 	loop := kit.LoopOver(c, inputOperand, batchDim, batchDim)
@@ -102,8 +102,8 @@ func (cell torchCell) exampleOperands(layers, dirs int, hasBiases bool) []tensor
 	return in
 }
 
-// firstWeight returns the index of the first weight among the operands. The operands before it correspond to the
-// results: the input to the output, and the initial states to the last states.
+// firstWeight returns the index of the first weight among the operands. The operands before the first weight correspond
+// to the results: the input to the output, and the initial states to the last states.
 func (cell torchCell) firstWeight() int { return cells[cell.kind].results }
 
 // paramsPerLayer returns the number of parameters, weights and biases, of a layer in one direction.
@@ -214,8 +214,8 @@ func (cell torchCell) checkWeights(call *graph.Call, attrs *recurrentAttrs, vect
 
 // resultDType returns the dtype of the results, or PyTorch's error for a dtype that the op does not support. LSTM and
 // GRU cells reject integers, because a sigmoid of integers cannot be stored as an integer. A tanh of integers is
-// float32, so only one step of one layer is possible: the next step would multiply float32 by integers. A relu keeps
-// the dtype and does not exist for complex numbers.
+// float32. Thus only one step of one layer is possible, because the next step would multiply float32 by integers. A
+// relu keeps the dtype. It does not exist for complex numbers.
 func (cell torchCell) resultDType(attrs *recurrentAttrs, dtype tensor.DType, steps sym.Int) (tensor.DType, error) {
 	switch {
 	case dtype == tensor.Bool:

@@ -11,9 +11,9 @@ import (
 )
 
 // torchCell is one of PyTorch's recurrent ops. Its operands are the input, the initial states (and cells of an LSTM),
-// and the parameters of each layer and direction: two weights and, with has_biases, two biases. The first weight
-// multiplies the input, the second the state. The table [cells] has the properties of each kind, such as the number of
-// gates.
+// and the parameters of each layer and direction. Parameters are two weights and, with has_biases, two biases. The
+// first weight multiplies the input, and the second multiplies the state. The table [cells] has the properties of each
+// kind, such as the number of gates.
 type torchCell struct {
 	name       string
 	kind       cellKind
@@ -85,8 +85,8 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	for i := range call.In {
 		operands = append(operands, builder.ToRowMajor(builder.Operand(i), dtype))
 	}
-	// The layer computes in integers if the operands are integers. Its results are then the arguments of tanh, which is
-	// applied to them at the end.
+	// If the operands are integers, the layer computes in integers. It then computes the arguments of tanh, and tanh is
+	// applied at the end.
 	resultIsTanh := cell.activation == "Tanh" && dtype == tensor.Int64
 	for i, resultMeta := range call.Out {
 		if resultIsTanh {
@@ -117,8 +117,8 @@ func (cell torchCell) compile(call *graph.Call) (*graph.Kernel, error) {
 	return builder.Kernel()
 }
 
-// setStates sets the initial and the last states of layer i: its slices of operands and of results. h is a state, and c
-// the cell of an LSTM.
+// setStates sets the initial and the last states of layer i to slices of operands and of results. h is a state, and c
+// is the cell of an LSTM.
 func (cell torchCell) setStates(layer *recurrentLayer, i int, operands, results []kit.Buffer) {
 	ofLayer := func(states kit.Buffer) kit.Buffer { // [l*d, n, h] -> [d, n, h]
 		meta := tensor.New(states.Meta.DType, layer.dirs, layer.batch, layer.hidden)

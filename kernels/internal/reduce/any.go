@@ -23,8 +23,8 @@ var Any = anyOrAllOp("any", "Returns whether any element is nonzero. The result 
 var Every = anyOrAllOp("all", "Returns whether all elements are nonzero. The result is uint8 if self is uint8, else "+
 	"bool.", false)
 
-// anyOrAllOp defines Any if isAny is set, else Every. Elements are converted to bool, so that the greatest element is
-// the result of any, and the least is the result of all.
+// anyOrAllOp defines Any if isAny is set, else Every. Elements are converted to bool. The result of any is the greatest
+// element, and the result of all is the least.
 func anyOrAllOp(name, doc string, isAny bool) *graph.Op {
 	return folds.Define(graph.SchemaOf[*anyAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,

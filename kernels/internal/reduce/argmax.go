@@ -8,7 +8,7 @@ import (
 )
 
 // Argmax gives the index of the first greatest element, and Argmin the index of the first least element. For example,
-// the argmax of [1 3 3] is 1. Functions for both call this element the best ([bestElement]).
+// the argmax of [1 3 3] is 1. Functions for both ops call the greatest or least element the best ([bestElement]).
 var (
 	Argmax = argOp("argmax", "Returns the index of the first greatest element along a dimension, or of all elements. "+
 		"NaN counts as greater than all numbers.", true)
@@ -33,7 +33,8 @@ func argOp(name, doc string, isMax bool) *graph.Op {
 		dtype := self.DType
 		isUnsupported := dtype == tensor.Bool || dtype.IsComplex() || dtype.IsBareUnsigned()
 		if isUnsupported {
-			// Like PyTorch, accept these dtypes for results that need no comparison: no elements, or one element per row.
+			// Like PyTorch, accept these dtypes if no elements are compared: the operand is empty, or a row has one
+			// element.
 			if err == nil && !kit.IsEmpty(self) && !isDimOfSizeOne(self, mask, attrs.Dim) {
 				err = kit.NotImplemented(name, dtype)
 			}

@@ -78,7 +78,7 @@ func decomposeBatchNorm(parts *graph.Parts, call *graph.Call) ([]*graph.Value, e
 	mean, scale := batchNormScale(builder, attrs)
 	x := call.In[batchNormInput]
 	if attrs.Training {
-		// Without the center, input*scale and shift nearly cancel if values are far from zero, which loses digits.
+		// Without the center, input*scale and shift nearly cancel if values are far from 0, which loses digits.
 		center := builder.Convert(loopDType, mean)
 		x = builder.Add(pointwise.Sub, nil, x, perChannel(center))
 		mean = builder.Add(pointwise.Sub, nil, mean, builder.Convert(f64, center))
@@ -99,7 +99,7 @@ func batchNormScale(builder *compose.Builder, attrs *batchNormAttrs) (mean, scal
 	const f64 = tensor.Float64
 	call, variance := builder.Call, graph.Arg{}
 	if attrs.Training {
-		dims := []int{0} // all dimensions except that of the channels
+		dims := []int{0} // all dimensions except the channels
 		for dim := 2; dim < call.Meta(batchNormInput).Rank(); dim++ {
 			dims = append(dims, dim)
 		}
@@ -161,8 +161,8 @@ func inferBatchNorm(call *graph.Call) ([]graph.Result, error) {
 }
 
 // batchNormFormat returns the memory format of the result. If the input is row-major or channels-last, and the other
-// operands are contiguous, PyTorch uses a fast kernel: its result is row-major for an input in both formats
-// (suggest_memory_format_contig).
+// operands are contiguous, PyTorch uses a fast kernel. The result of this kernel is row-major for an input that is in
+// both formats (suggest_memory_format_contig).
 func batchNormFormat(call *graph.Call) tensor.MemoryFormat {
 	input := call.Type(batchNormInput)
 	isRowMajor := input.IsContiguous()

@@ -18,15 +18,15 @@ type bestElement[T kit.Sortable] struct {
 	index int64
 }
 
-// Values of the parameter withValue of bestFold and bestRow: the results are the index of the best element, or the
+// Values of the parameter withValue of bestFold and bestRow. The results are only the index of the best element, or the
 // element and its index.
 const (
 	onlyIndex     = false
 	valueAndIndex = true
 )
 
-// bestFold returns the fold of the best element of a dtype. Its results are the element, if withValue is set, and the
-// element's index.
+// bestFold returns the fold of the best element of a dtype. Its result is the index of the element. If withValue is
+// set, the element is the first result.
 func bestFold(dtype tensor.DType, isMax, withValue bool) *iter.Fold {
 	switch kit.LoopDType(dtype) {
 	case tensor.Int64:
@@ -103,7 +103,7 @@ func (best *bestElement[T]) startRow(x []T, position int) {
 
 // greatestRow folds the elements x into one accumulator. position is the index of x[0]. Most elements need a single
 // comparison, element <= best.value, which is false for greater elements and for NaN. The second comparison is false if
-// the best element so far is NaN, which is final.
+// the best element so far is NaN, because no element replaces a NaN.
 func greatestRow[T kit.Sortable](best *bestElement[T], x []T, position int) {
 	best.startRow(x, position)
 	for i, element := range x {
@@ -178,9 +178,10 @@ func bestComputation(dtype tensor.DType, isMax, withValue bool) folds.Computatio
 	}
 }
 
-// bestRow returns the best element of a row (if withValue is set) and its index as expressions. It first folds the
-// extreme, and then the least position of an element that equals the extreme or is NaN. Several workers can compute one
-// row, because [expr.Code.Pieces] recognizes an argmax. If there is no machine code, bestFold runs instead.
+// bestRow returns the best element of a row (if withValue is set) and its index as expressions. The first fold gives
+// the extreme. The second fold gives the least position of an element that equals the extreme or is NaN. Several
+// workers can compute one row, because [expr.Code.Pieces] recognizes an argmax. If there is no machine code, bestFold
+// runs instead.
 func bestRow(builder *expr.Builder, x expr.Value, isMax, withValue bool) []folds.Number {
 	best := extremeRow(builder, folds.Real(x), isMax)[0].Re
 	if withValue && builder.DType(x).IsFloat() {
@@ -193,10 +194,10 @@ func bestRow(builder *expr.Builder, x expr.Value, isMax, withValue bool) []folds
 	return []folds.Number{index}
 }
 
-// bestFloatWithIndex returns the best element of a row of floats and its index. extreme equals the best element, except
-// for the sign of 0: the fold of the extreme treats 0 and -0 as equal and may return either. firstWhere therefore finds
-// the least of 2*position + signBit, where signBit is the sign bit of the element at the position. For the least
-// element of the row [3, -0, 0], this is 2*1 + 1: the index is 1, and the element is -0.
+// bestFloatWithIndex returns the best element of a row of floats and its index. The fold of extreme treats 0 and -0 as
+// equal and may return either, so the sign of a zero extreme is unknown. firstWhere therefore finds the least of
+// 2*position + signBit, where signBit is the sign bit of the element at the position. For the least element of the row
+// [3, -0, 0], it finds 2*1 + 1. Thus the index is 1, and the element is -0.
 func bestFloatWithIndex(builder *expr.Builder, x, extreme expr.Value) []folds.Number {
 	const i32 = tensor.Int32
 	bitsDType := map[int]tensor.DType{4: i32, 8: tensor.Int64}[builder.DType(x).Size()]
@@ -221,8 +222,8 @@ func isBest(builder *expr.Builder, x, best expr.Value) expr.Value {
 	return condition
 }
 
-// firstWhere returns a fold over a row: the least position (an int32) for which the condition holds. The condition must
-// hold at least once in a row.
+// firstWhere returns a fold over a row that gives the least position (an int32) for which the condition holds. The
+// condition must hold at least once in a row.
 func firstWhere(builder *expr.Builder, condition, position expr.Value) expr.Value {
 	return builder.Reduce(expr.Min,
 		builder.Emit(expr.Select, condition, position, builder.Int(tensor.Int32, math.MaxInt32)))

@@ -22,11 +22,11 @@ import (
 //  2. From these, three coefficients of each channel of each sample are computed: center, scale and shift.
 //  3. A loop over all elements computes y = (x - center)*scale + shift.
 //
-// For example, a normalization of [2, 6, 4, 4] in 3 groups of channels has statistics and coefficients of the shape
-// [2, 6, 1, 1]; channels 0 and 1 of a sample have the same center.
+// For example, a normalization of [2, 6, 4, 4] in 3 groups of channels has statistics and coefficients of the shape [2,
+// 6, 1, 1]. Channels 0 and 1 of a sample have the same center.
 //
 // If groups of channels have common statistics, the second phase merges the statistics of the channels of a group. The
-// first phase does not know of groups, so that its loops can run across channels that are contiguous in memory.
+// first phase ignores groups, so that its loops can run across channels that are contiguous in memory.
 type channelNorm struct {
 	groups int     // number of groups of channels per sample
 	eps    float64 // added to the variance
@@ -77,10 +77,10 @@ func (norm *channelNorm) addStatistics(builder *copies.KernelBuilder, in kit.Buf
 	return out
 }
 
-// addCoefficients adds the second phase. It returns center, scale and shift of each channel. Each sample has its own
-// coefficients, unless the statistics are operands. The coefficients are computed in float64 and rounded once. shift
-// compensates for the rounding error of center. The shape of each is [N, C, 1, ...], or [1, C, 1, ...] if the
-// statistics are operands.
+// addCoefficients adds the second phase. It returns center, scale and shift of each channel. The coefficients are
+// computed in float64 and rounded once. shift compensates for the rounding error of center. The shape of each
+// coefficient is [N, C, 1, ...]. If the statistics are operands, all samples have the same coefficients, and the shape
+// is [1, C, 1, ...].
 func (norm *channelNorm) addCoefficients(builder *copies.KernelBuilder, statistics []kit.Buffer) []kit.Buffer {
 	input := builder.Call.Meta(0)
 	loopDType := input.DType.OpMath()
@@ -134,12 +134,13 @@ func (values *channelValues) setAddresses(addresses []unsafe.Pointer, samples in
 	}
 }
 
-// setGroup computes the coefficients of a group of channels, which has the indices [first, first+groupChannels) in the
-// lists of coefficients and statistics. loopDType is the dtype of the loop that uses the coefficients.
+// setGroup computes the coefficients of a group of channels. Its channels have the indices [first, first+groupChannels)
+// in the lists of coefficients and statistics. loopDType is the dtype of the loop that uses the coefficients.
 //
-// center is the mean, rounded to loopDType. The loop subtracts it first, because x*scale + shift would lose digits by
-// cancellation if the mean is many deviations away from 0. If the statistics are operands, center is 0: the loop then
-// computes x*scale + shift, as PyTorch does, which differs for infinite coefficients.
+// center is the mean, rounded to loopDType. The loop subtracts center first, because x*scale + shift would lose digits
+// by cancellation if the mean is many standard deviations away from 0. If the statistics are operands, center is 0. The
+// loop then computes x*scale + shift, as PyTorch does. For infinite coefficients, the two formulas give different
+// results.
 func (values *channelValues) setGroup(first, groupChannels int, eps float64, loopDType tensor.DType) {
 	mean, variance := values.groupStatistics(first, groupChannels)
 	center := mean
@@ -157,8 +158,8 @@ func (values *channelValues) setGroup(first, groupChannels int, eps float64, loo
 		if values.bias != nil {
 			shift = values.bias[i%values.channels]
 		}
-		// If the statistics are given, the term is PyTorch's mean*scale. Otherwise it corrects the rounding of center;
-		// with an infinite scale it would be infinite or NaN.
+		// If the statistics are given, the term is PyTorch's mean*scale. Otherwise the term corrects the rounding of
+		// center. With an infinite scale, this correction would be infinite or NaN, so it is skipped.
 		if values.hasGivenStatistics || !math.IsInf(scale, 0) {
 			shift -= float64((mean - center) * scale)
 		}
@@ -166,9 +167,9 @@ func (values *channelValues) setGroup(first, groupChannels int, eps float64, loo
 	}
 }
 
-// groupStatistics returns the mean and the variance of a group of channels, which has the indices [first,
-// first+groupChannels) in the lists of statistics. The variance is the mean over its channels i of variance[i] +
-// (mean[i] - mean of the group)^2. The conversion of a product to float64 forbids a fused multiply-add.
+// groupStatistics returns the mean and the variance of a group of channels. Its channels have the indices [first,
+// first+groupChannels) in the lists of statistics. The variance of the group is the mean of variance[i] + (mean[i] -
+// mean of the group)^2 over these channels i. The conversion of a product to float64 prevents a fused multiply-add.
 func (values *channelValues) groupStatistics(first, groupChannels int) (mean, variance float64) {
 	for _, channelMean := range values.mean[first : first+groupChannels] {
 		mean += channelMean

@@ -13,9 +13,9 @@ type runningAttrs struct {
 	Dim int `attr:"dim" doc:"dimension along which extremes are computed"`
 }
 
-// Cummax and Cummin are running extremes with their indices: result i of a line is the extreme of its elements 0 to i.
-// A line is the sequence of elements along the dimension, with all other indices fixed. For example, cummax of the line
-// [1, 3, 2, 3] has the values [1, 3, 3, 3] and the indices [0, 1, 1, 3].
+// Cummax and Cummin are running extremes with their indices. A line is the sequence of elements along the dimension,
+// with all other indices fixed. Result i of a line is the extreme of elements 0 to i of the line. For example, cummax
+// of the line [1, 3, 2, 3] has the values [1, 3, 3, 3] and the indices [0, 1, 1, 3].
 var (
 	Cummax = runningExtremeOp("cummax", "greatest", isMaximum)
 	Cummin = runningExtremeOp("cummin", "least", isMinimum)
@@ -111,7 +111,7 @@ type runningArrays[T kit.Sortable] struct {
 }
 
 // writeBlock writes the results of a block of lines. If inner is 1, a block is one contiguous line, processed from
-// first to last. Otherwise its adjacent lines are processed together, index by index.
+// first to last. Otherwise the adjacent lines of a block are processed together, index by index.
 func (a *runningArrays[T]) writeBlock(mem *graph.Mem, blocks lineBlocks, block int, isMax bool) {
 	first, lines := blocks.position(block)
 	if blocks.inner == 1 {
@@ -148,8 +148,8 @@ func writeLineExtremes[T kit.Sortable](mem *graph.Mem, values []T, indices []int
 	})
 }
 
-// writeStepExtremes writes the extremes of adjacent lines at index i of the dimension. Each slice has an element for
-// each line. best and bestIndices are the extremes at index i-1 and their indices; they are ignored if i is 0.
+// writeStepExtremes writes the extremes of adjacent lines at index i of the dimension. Each slice has one element per
+// line. best and bestIndices are the extremes at index i-1 and their indices. Both are ignored if i is 0.
 func writeStepExtremes[T kit.Sortable](values []T, indices []int64, in, best []T, bestIndices []int64, i int64,
 	isMax bool) {
 	indices, best, bestIndices, values = indices[:len(in)], best[:len(in)], bestIndices[:len(in)], values[:len(in)]
@@ -163,7 +163,7 @@ func writeStepExtremes[T kit.Sortable](values []T, indices []int64, in, best []T
 	}
 }
 
-// runningReference computes each result from all elements up to it.
+// runningReference computes result i of a line from the elements 0 to i.
 func runningReference(self *tensor.Tensor, dim int, isMax bool) ([]*tensor.Tensor, error) {
 	dim, err := tensor.WrapDim(dim, self.Rank())
 	if err != nil {
