@@ -100,7 +100,7 @@ func (values quantizedValues) elementsFitInt8() bool {
 	kit.EachIndex(weight.Shape, func(coords []int) {
 		element, zero := weight.At(coords...).Float(), 0.0
 		if values.zero != nil {
-			zero = kit.ElementAlong(values.zero, coords, 0) // zero point of the output channel, dimension 0 of the weight
+			zero = kit.ElementAlong(values.zero, coords, 0) // of the output channel, dimension 0 of the weight
 		}
 		allFit = allFit && fitInt8(element, element, zero)
 	})

@@ -71,7 +71,7 @@ func cellScalar[T kit.WidestNumber](layer *recurrentLayer, a activation) func(T)
 		if a.name == "Sigmoid" {
 			function = func(z complex128) complex128 { return 1 / (1 + cmplx.Exp(-z)) }
 		}
-	default: // int64: relu and tanh. For tanh, function returns its argument, because tanh is applied to all results later.
+	default: // int64: relu and tanh. For tanh, function returns its argument, because tanh is applied later.
 		unusedBits := 64 - 8*layer.integerDType.Size()
 		function = func(sum int64) int64 {
 			sum = sum << unusedBits >> unusedBits // wraps the sum in the dtype of the layer, and extends the sign

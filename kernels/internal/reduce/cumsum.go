@@ -16,14 +16,14 @@ type cumAttrs struct {
 	DType tensor.DType `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
-// Cumsum and Cumprod are running sums and products, called scans here. Result i of a line combines its elements 0 to i:
-// cumsum of the line [1, 2, 3] is [1, 3, 6]. Floats are accumulated in float64.
+// Cumsum and Cumprod are running sums and products, called scans here. Result i of a line combines elements 0 to i of
+// the line. For example, cumsum of the line [1, 2, 3] is [1, 3, 6]. Floats are accumulated in float64.
 //
-// There are three dtypes: the dtype of self, the dtype of the result, and the dtype of the loops, in which elements are
-// read and written. For the cumsum of int32 they are int32, int64 and int64, and for bfloat16 they are bfloat16,
-// bfloat16 and float32. A call is lowered in one of two ways. If the dtypes differ, scan.rows makes an expression,
-// which also converts the elements, for suitable rows of real numbers. Otherwise compileScan (scan_kernel.go) makes a
-// kernel.
+// There are three dtypes: the dtype of self, the dtype of the result, and the dtype of the loops, in which loops read
+// and write elements. For cumsum of int32, the dtypes are int32, int64 and int64. For bfloat16, they are bfloat16,
+// bfloat16 and float32. A call is lowered in one of two ways. If the dtypes differ and the rows are suitable rows of
+// real numbers, scan.rows makes an expression that also converts the elements. Otherwise compileScan (scan_kernel.go)
+// makes a kernel.
 var (
 	Cumsum = scanOp("Returns the running sums along a dimension. Bools and integers give int64 unless `dtype` is given.",
 		scan{name: "cumsum", op: expr.Add,
@@ -109,7 +109,7 @@ func (s scan) rows(c *graph.Call) (*graph.Rows, error) {
 	return singleResultRows(builder, lineMask(meta.Rank(), dim), loadedOperands, builder.Scan(s.op, x), dtype)
 }
 
-// ref computes each result separately, from the elements of its line up to the position of the result.
+// ref computes each result separately, from all elements of the line up to the position of the result.
 func (s scan) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	self, dtype := in[0], s.resultDType(c)
 	dim, err := tensor.WrapDim(kit.Attrs[*cumAttrs](c).Dim, self.Rank())

@@ -18,7 +18,7 @@ type argmaxAttrs struct {
 }
 
 // checkNonEmpty rejects reductions over no elements, for ops without an identity element, as PyTorch's
-// zero_numel_check_dims does. An empty list dims stands for all dimensions; its error message ends with hint.
+// zero_numel_check_dims does. An empty list dims stands for all dimensions. The error message then ends with hint.
 func checkNonEmpty(name string, self tensor.Type, dims []int, hint string) error {
 	if !kit.IsEmpty(self) {
 		return nil
@@ -92,8 +92,9 @@ func extremeRow(builder *expr.Builder, x folds.Number, isMax bool) []folds.Numbe
 	return []folds.Number{folds.Real(builder.Reduce(op, x.Re))}
 }
 
-// extremeFold returns the fold of the greatest or least element, in Go. For floats it shares greatestRow and leastRow
-// with argmax, which also record positions. For integers, kit.Accumulators makes the accumulators the results.
+// extremeFold returns the fold of the greatest or least element, in Go. The fold of floats uses greatestRow and
+// leastRow, which also record positions for argmax. In the fold of integers, the accumulators are the results
+// (kit.Accumulators).
 func extremeFold(dtype tensor.DType, isMax bool) *iter.Fold {
 	switch kit.LoopDType(dtype) {
 	case tensor.Float32:
@@ -109,8 +110,8 @@ func extremeFold(dtype tensor.DType, isMax bool) *iter.Fold {
 }
 
 // The following functions are the loops of the folds of integers. The row functions fold the elements x into one
-// accumulator, and the column functions fold x[i] into accumulator i. The last two also merge accumulators. The unnamed
-// parameter is the position of the elements.
+// accumulator. The column functions fold x[i] into accumulator i, and also merge accumulators. The unnamed parameter is
+// the position of the elements, which is not used.
 
 func maxIntRow(accumulator *int64, x []int64, _ int) {
 	for _, element := range x {

@@ -18,7 +18,7 @@ type groupNormAttrs struct {
 }
 
 // GroupNorm normalizes groups of channels of each sample. For an input of shape [N, 6, H, W] and two groups, each
-// sample has two rows to normalize, of 3*H*W elements.
+// sample has two rows of 3*H*W elements.
 var GroupNorm = kit.Define[*groupNormAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "group_norm",
@@ -32,7 +32,7 @@ var GroupNorm = kit.Define[*groupNormAttrs](graph.Op{
 			channelsPerGroup := in[0].Shape[1] / attrs.NumGroups
 			group := func(index []int) int { return index[0]*attrs.NumGroups + index[1]/channelsPerGroup }
 			channel := func(index []int) int { return index[1] }
-			var mean, variance *tensor.Tensor // nil: they are computed for each group
+			var mean, variance *tensor.Tensor // nil: normReference computes them for each group
 			return []*tensor.Tensor{normReference(in[0], attrs.Eps, group, channel, in[1], in[2], mean, variance)}, nil
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 4, 3, 3).WithStrides([]int{36, 1, 12, 4}),
@@ -52,15 +52,15 @@ var GroupNorm = kit.Define[*groupNormAttrs](graph.Op{
 })
 
 // In a channels-last operand, each pixel has one contiguous run of channels per group. If runs have less than shortRun
-// elements and there are at least manyRuns pixels, loops over all channels ([channelNorm]) were measured to be faster
-// than compiled loops over the rows of each group.
+// elements and there are at least manyRuns pixels, loops over all channels ([channelNorm]) are faster than compiled
+// loops over the rows of each group. The limits were measured.
 const (
 	shortRun = 8
 	manyRuns = 256
 )
 
 // groupNormRows returns the expression of group_norm over the operand viewed as [n, groups, c/groups, ...]. A row has
-// all dimensions except the first two. groupNormRows returns nil if rows consist of many short runs; the loops of a
+// all dimensions except the first two. groupNormRows returns nil if rows consist of many short runs. The loops of a
 // channelNorm then have longer runs, because the channels of all groups are contiguous.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	attrs, input := kit.Attrs[*groupNormAttrs](c), c.Meta(0)

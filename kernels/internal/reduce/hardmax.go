@@ -16,8 +16,8 @@ type hardmaxAttrs struct {
 	Dim int `attr:"dim" default:"-1" doc:"dimension along which one element is 1"`
 }
 
-// Hardmax is ONNX's operator Hardmax. It processes lines, the elements along Dim at one index of the other dimensions.
-// They are the rows of [hardmaxRows].
+// Hardmax is ONNX's operator Hardmax. A line has the elements along Dim at one index of the other dimensions. Lines are
+// the rows of [hardmaxRows].
 var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "hardmax",
@@ -70,7 +70,7 @@ var Hardmax = kit.Define[*hardmaxAttrs](graph.Op{
 	},
 	Lowerings: graph.Lowerings{
 		Rows: hardmaxRows,
-		Impls: lineOp{ // two implementations: line by line, or one element of each of several adjacent lines
+		Impls: lineOp{ // two implementations: by lines, or by one element of several adjacent lines
 			dim:         func(c *graph.Call) int { return kit.Attrs[*hardmaxAttrs](c).Dim },
 			elementCost: graph.ElementFlops{Simple: 2}, rows: hardmaxRows, typicalAttrs: &hardmaxAttrs{Dim: 1},
 			lower: func(c *graph.Call, dim int, direction graph.RowDirection) (*graph.Kernel, error) {
@@ -117,8 +117,8 @@ func compileHardmax(c *graph.Call, dim int) (*graph.Kernel, error) {
 	one := tensor.Zeros(dtype)
 	one.Set(tensor.IntScalar(1))
 	builder.AddCall(Argmax, graph.Attrs{"dim": dim, "keepdim": true}, []kit.Buffer{positions}, builder.Operand(0))
-	// The result is [outer, lineLength, inner], positions are [outer, inner]. A unit of work is one index of outer. It
-	// clears its part of the result and then copies a 1 to each position. Except positions, it needs no scratch memory.
+	// The result is [outer, lineLength, inner], positions are [outer, inner]. A unit of work is one index of outer. A
+	// unit clears its part of the result and then writes 1 at each position. The only scratch memory is positions.
 	inner := tensor.Numel(self.Shape[min(dim+1, self.Rank()):])
 	unitSize := lineLength * inner // elements
 	buffers := []kit.Buffer{builder.Result(0, dtype), positions, kit.DataBuffer(one)}

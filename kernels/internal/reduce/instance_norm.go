@@ -96,8 +96,8 @@ func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 }
 
 // emptyInstanceNorm infers the result for an input without elements. PyTorch then computes a batch_norm of a single
-// sample that has the channels of all samples, with weight and bias repeated for each sample. Weight and bias are thus
-// empty if there are no samples.
+// sample that has the channels of all samples. Weight and bias are repeated for each sample, so they are empty if there
+// are no samples.
 func emptyInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	input := call.Type(0)
 	hasParams := call.HasOperand(batchNormWeight) || call.HasOperand(batchNormBias)

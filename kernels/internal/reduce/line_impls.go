@@ -9,8 +9,8 @@ import (
 
 // This file makes the implementations of ops along one dimension, such as cumsum. A line has all elements along the
 // dimension at one index of the other dimensions: an operand [2, 3, 500] and dimension 1 have 1000 lines of 3 elements.
-// There are two implementations. By rows, one line is processed after another. By columns, up to columnUnit adjacent
-// lines are processed at once, step by step.
+// There are two implementations. The implementation by rows processes one line after another. The implementation by
+// columns processes up to columnUnit adjacent lines at once, one element of each line per step.
 
 // lineOp describes an op along one dimension whose result has the shape of the operand. Its lines are the rows of
 // [graph.Rows].
@@ -19,7 +19,7 @@ type lineOp struct {
 	// rows returns the expression that computes a line, or nil if the call has no expression. The field is nil if the
 	// op processes lines without an expression.
 	rows         rowsFunc
-	typicalAttrs any                // attributes of the call whose expression, from rows, gives the cost of an element
+	typicalAttrs any                // attributes of a call whose expression gives the cost of an element
 	elementCost  graph.ElementFlops // cost of an element if rows is nil or there is no machine code
 	// lower returns the kernel that processes lines along dim, counted from the front, in a direction: ByRows or
 	// ByColumns.
@@ -35,7 +35,7 @@ func (o lineOp) wrappedDim(c *graph.Call) (int, error) {
 }
 
 // impls returns an implementation for each direction. Results may have any order of dimensions. line_work.go computes
-// the work for a [graph.Walk], a loop order with the layouts of the results.
+// the work for a [graph.Walk], which is a loop order with the layouts of the results.
 func (o lineOp) impls() []graph.Impl {
 	opCounts := sync.OnceValues(o.opCounts)
 	impl := func(name, doc string, direction graph.RowDirection) graph.Impl {

@@ -10,9 +10,9 @@ import (
 
 // This file computes the work of the implementations of a [lineOp], from which the planner estimates their time.
 //
-// A run has the elements that a loop accesses one after another. By rows, it is a line. By columns, it is one step of
-// adjacent lines: one element of each of up to columnUnit lines. For an operand [2, 3, 500] and dimension 1, the 500
-// lines of index 0 of dimension 0 have two runs for each of the 3 steps, of 256 and 244 elements.
+// A run has the elements that a loop accesses one after another. By rows, a run is a line. By columns, a run has one
+// element of each of up to columnUnit adjacent lines. For example, an operand [2, 3, 500] has 500 adjacent lines along
+// dimension 1 at index 0 of dimension 0. For each of the 3 steps, these lines have two runs, of 256 and 244 elements.
 
 // Names of units of work. A machine profile has the measured time of each unit. Expressions have other units.
 const (
@@ -24,7 +24,7 @@ const (
 const columnLanes = 16
 
 // work returns the work of the op for an operand in the layout of the result. readWork adds the work of other layouts.
-// The function opCounts calls o.opCounts once and keeps the results, because o.opCounts builds the expression.
+// The argument opCounts calls o.opCounts once and caches the results, because o.opCounts builds the expression.
 func (o lineOp) work(c *graph.Call, direction graph.RowDirection, walk graph.Walk,
 	opCounts func() (counts fusion.OpCounts, isCompiled bool)) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
@@ -37,7 +37,7 @@ func (o lineOp) work(c *graph.Call, direction graph.RowDirection, walk graph.Wal
 	counts, isCompiled := opCounts()
 	if isCompiled {
 		lines := elements / float64(max(1, line.Size))
-		if direction == graph.ByColumns { // the lines in a vector register count as one
+		if direction == graph.ByColumns { // the lines in one vector register count as one line
 			lines /= float64(max(1, min(run.Size, columnLanes)))
 		}
 		counts.AddTo(&work, elements, lines)
@@ -68,8 +68,8 @@ func addStridedAccess(work *graph.Work, operand tensor.Meta, run axes.Axis) {
 	}
 }
 
-// lineAndRun returns the axes along a line and along a run: their sizes and strides in operand and out, the metas of
-// the operand and of the result.
+// lineAndRun returns the axes along a line and along a run. An axis has a size, and strides in the layouts operand and
+// out.
 func (o lineOp) lineAndRun(c *graph.Call, direction graph.RowDirection, operand, out tensor.Meta) (line, run axes.Axis,
 	err error) {
 	dim, err := o.wrappedDim(c)

@@ -55,8 +55,7 @@ var Logsumexp = folds.Define(graph.SchemaOf[*logsumexpAttrs](), graph.Op{
 })
 
 // logsumexpRow returns the logarithm of the sum of a row's exponentials as an expression: shift +
-// log(sum(exp(x-shift))). shift is the maximum of the row. An infinite maximum is replaced by 0, because inf-inf is
-// NaN.
+// log(sum(exp(x-shift))). shift is the maximum of the row, or 0 if the maximum is infinite, because inf-inf is NaN.
 func logsumexpRow(builder *expr.Builder, x folds.Number) []folds.Number {
 	dtype := builder.DType(x.Re)
 	zero := builder.Const(dtype, 0)

@@ -27,7 +27,7 @@ type variance struct {
 	returnsMean bool // return the mean as the second result
 }
 
-// spec describes the variance as a reduction. mask marks the reduced dimensions. outs are the dtypes of its results.
+// spec describes the variance as a reduction. mask marks the reduced dimensions. outs are the dtypes of the results.
 func (v variance) spec(mask []bool, keepdim bool, outs ...tensor.DType) folds.Spec {
 	return folds.Spec{Mask: mask, Keepdim: keepdim, Cast: v.dtype, Outs: outs, Computation: func() folds.Computation {
 		computation := folds.Computation{Row: v.row, Ref: v.ref}
@@ -96,8 +96,8 @@ func (v variance) ref(x []tensor.Scalar) []tensor.Scalar {
 	return []tensor.Scalar{tensor.FloatScalar(result), tensor.ComplexScalar(mean)}
 }
 
-// moments is the accumulator of a variance. It has the number n of elements so far, their mean, and m2, the sum of
-// their squared deviations from the mean.
+// moments is the accumulator of a variance. n is the number of elements so far, mean is their mean, and m2 is the sum
+// of their squared deviations from the mean.
 type moments struct{ n, mean, m2 float64 }
 
 // momentsFold returns the fold that computes the variance or, if returnsStd is set, the standard deviation. If
@@ -157,7 +157,7 @@ func (a *moments) merge(b *moments) {
 }
 
 // momentsColumns adds one element x to each accumulator by Welford's formula. With d = x - mean, it adds d/n to the
-// mean and d*(x - new mean) to m2. All accumulators have the same number of elements; n includes x.
+// mean and d*(x - new mean) to m2. All accumulators have the same number n of elements, which includes x.
 func momentsColumns[T float32 | float64](accumulators []moments, x []T, _ int) {
 	x = x[:len(accumulators)]
 	n := accumulators[0].n + 1
@@ -178,8 +178,8 @@ func mergeMoments(dst, src []moments) {
 	}
 }
 
-// sumOfSquares returns the sum of the squares of x - mean, in four partial sums, so that an addition does not wait for
-// the previous one. The conversions of the squares prevent fused multiply-adds.
+// sumOfSquares returns the sum of the squares of x - mean. It uses four partial sums, so that an addition does not wait
+// for the previous addition. The conversions of the squares prevent fused multiply-adds.
 func sumOfSquares[T float32 | float64](x []T, mean float64) float64 {
 	var q0, q1, q2, q3 float64
 	for len(x) >= 4 {

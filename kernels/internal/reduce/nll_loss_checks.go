@@ -27,8 +27,8 @@ const (
 //	loss[s, p] = -(sum over c of x[s, c, p] * probability[c] * weight[c])  if the target is a list of probabilities
 //
 // With smoothing, (1-smoothing)*probability[c] + smoothing/classes replaces the probability of class c. If the target
-// is the class t, probability[t] is 1, and the other probabilities are 0. The mean of the losses is their sum, divided
-// by the sum of weight[t] or, for probabilities, by the number of targets.
+// is the class t, probability[t] is 1, and the other probabilities are 0. The mean of the losses is their sum divided
+// by the sum of weight[t]. If targets are probabilities, it is their sum divided by the number of targets.
 type nllLoss struct {
 	samples, classes, targetsPerSample int
 	reduction                          int     // reductionNone, reductionMean or reductionSum
@@ -102,8 +102,8 @@ func (l *nllLoss) checkAndSetSizes(call *graph.Call) error {
 	return nil
 }
 
-// setSizes sets the fields for sizes and returns the number of classes. For unknown sizes, which occur only in
-// inference, the fields are hints.
+// setSizes sets the fields for sizes and returns the number of classes. Unknown sizes occur only in inference. The
+// fields are then hints.
 func (l *nllLoss) setSizes(self tensor.Type) (classes sym.Int) {
 	classes = self.Shape[min(1, self.Rank()-1)]
 	l.samples, l.classes, l.targetsPerSample = 1, kit.KnownSize(classes), 1

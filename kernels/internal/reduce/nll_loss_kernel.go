@@ -12,7 +12,7 @@ import (
 
 // This file has the kernel of nll_loss and cross_entropy_loss. The formulas are in the comment of [nllLoss].
 
-// Indices in mem.Ptrs of the buffers of the phases. The last phase has only the first two.
+// Indices in mem.Ptrs of the buffers of the phases. The last phase has only the first two buffers.
 const (
 	lossResultPtr   = iota // the losses, or their mean or sum
 	lossSumsPtr            // a lossSums for each chunk
@@ -118,8 +118,8 @@ func (l *lossData[T]) lossAt(i int) (loss, weight T, err error) {
 	}
 	loss = -l.elements[base+int(class)*l.targetsPerSample] * weight
 	if l.smoothing > 0 {
-		// (1-smoothing) of the loss of the class, plus smoothing/classes of the loss of every class. The conversion of
-		// the product prevents a fused multiply-add, here and below.
+		// The loss is (1-smoothing) * loss of the target class + smoothing/classes * sum of the losses of all classes.
+		// The conversion of the product prevents a fused multiply-add, here and below.
 		loss = T(loss*T(1-l.smoothing)) - l.sumClasses(base, 0, T(l.smoothing)/T(l.classes))
 	}
 	return loss, weight, nil

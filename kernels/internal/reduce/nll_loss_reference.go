@@ -25,7 +25,7 @@ func (l *nllLoss) ref(dtype tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor
 	lossSum, weightSum := 0.0, 0.0
 	var err error
 	kit.EachIndex(losses.Shape, func(index []int) {
-		targetClass := -1 // if targets are probabilities
+		targetClass := -1 // -1: targets are probabilities
 		if !l.hasProbabilities {
 			if targetClass = int(target.At(index...).Int()); targetClass == l.ignoreIndex {
 				return
@@ -55,8 +55,8 @@ func (l *nllLoss) ref(dtype tensor.DType, in []*tensor.Tensor) ([]*tensor.Tensor
 	return []*tensor.Tensor{out}, err
 }
 
-// refLoss returns the loss of the target at an index, and its weight in a mean. targetClass is its class, or -1 if
-// targets are probabilities. classWeights may be nil.
+// refLoss returns the loss of the target at an index, and its weight in a mean. targetClass is the class of the target,
+// or -1 if targets are probabilities. classWeights may be nil.
 func (l *nllLoss) refLoss(input, target, classWeights *tensor.Tensor, index []int, targetClass int) (loss,
 	meanWeight float64) {
 	if l.hasProbabilities {
@@ -77,7 +77,7 @@ func (l *nllLoss) refLoss(input, target, classWeights *tensor.Tensor, index []in
 			probability, meanWeight = 1, classWeight
 		}
 		probability = float64(probability*(1-l.smoothing)) + l.smoothing/float64(l.classes)
-		// If targets are classes, classes of probability 0 are skipped: 0 times an infinite element is NaN.
+		// If targets are classes, classes of probability 0 are skipped, because 0 times an infinite element is NaN.
 		if l.hasProbabilities || probability != 0 {
 			loss -= float64(input.At(elementIndex...).Float() * probability * classWeight)
 		}

@@ -53,7 +53,7 @@ var Norm = folds.Define(graph.SchemaOf[*normAttrs](), graph.Op{
 	mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
 	p := attrs.P.Float()
 	if kit.IsEmpty(self) {
-		p = 0 // without elements, norms of all orders are 0
+		p = 0 // the norms of all orders are 0 without elements
 	}
 	return normSpec(dtype, mask, attrs.Keepdim, p), err
 })
@@ -72,7 +72,7 @@ var VectorNorm = folds.Define(graph.SchemaOf[*vectorNormAttrs](), graph.Op{
 	if err != nil {
 		return folds.Spec{}, err
 	}
-	// For these orders, the norm of no elements would be infinite or undefined.
+	// For these orders, the norm of an empty row would be infinite or undefined.
 	if p := attrs.Ord.Float(); (p < 0 || math.IsInf(p, 1)) && kit.IsEmpty(self) {
 		err = checkEmptyNorm(self, attrs.Dim, attrs.Ord)
 	}
@@ -108,8 +108,8 @@ func vectorNormDType(in, given tensor.DType) (tensor.DType, error) {
 	return given, nil
 }
 
-// checkEmptyNorm rejects a reduction of self, which has no elements, over dims: if rows are empty, the norm of this
-// order is undefined. If only other dimensions are empty, there are no rows, and the call is valid.
+// checkEmptyNorm rejects a reduction of an empty self over dims if rows are empty, because the norm of order ord of an
+// empty row is undefined. If only other dimensions have size 0, there are no rows, and the call is valid.
 func checkEmptyNorm(self tensor.Type, dims []int, ord tensor.Scalar) error {
 	order := fmt.Sprint(ord.Float())
 	if math.IsInf(ord.Float(), 0) {
@@ -168,8 +168,8 @@ func referenceNorm(x []tensor.Scalar, p float64) float64 {
 	return math.Pow(sum, 1/p)
 }
 
-// normRow returns the norm of order p of a row of real or complex numbers as an expression in float64. Total is the sum
-// over the row, and Reduce folds the row by an operation.
+// normRow returns the norm of order p of a row of real or complex numbers as an expression in float64. folds.Total is
+// the sum over the row, and Reduce folds the row by an operation.
 func normRow(builder *expr.Builder, x folds.Number, p float64) []folds.Number {
 	const f64 = tensor.Float64
 	zero := builder.Const(f64, 0)

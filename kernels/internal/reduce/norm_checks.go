@@ -22,8 +22,9 @@ const (
 	batchNormOperands // number of operands
 )
 
-// checkNormDTypes checks the dtypes of parameters: optional operands such as weight and bias. params are their indices.
-// All must have the dtype of operand 0. If operand 0 has 16-bit floats, all may have the dtype float32 instead.
+// checkNormDTypes checks the dtypes of parameters, which are optional operands such as weight and bias. params has the
+// indices of the parameters. All must have the dtype of operand 0. If operand 0 has 16-bit floats, all may have the
+// dtype float32 instead.
 func checkNormDTypes(call *graph.Call, params ...int) error {
 	dtype := call.Type(0).DType
 	required := dtype
@@ -60,7 +61,7 @@ func checkBatchNormDTypes(call *graph.Call) error {
 	dtype := call.Type(0).DType
 	given := slices.DeleteFunc([]int{batchNormWeight, batchNormBias, batchNormMean, batchNormVariance},
 		func(i int) bool { return !call.HasOperand(i) })
-	if len(given) == 0 || call.Type(given[0]).DType == dtype { // the first decides whether dtypes are mixed
+	if len(given) == 0 || call.Type(given[0]).DType == dtype { // parameter given[0] decides whether dtypes are mixed
 		return checkNormDTypes(call, given...)
 	}
 	for _, i := range given {

@@ -8,10 +8,10 @@ import (
 )
 
 // normReference computes y = (x-mean)/sqrt(var+eps)*weight+bias for the elements x of input. Elements belong to groups,
-// and the elements of a group have the same mean and variance. groupOf maps an index of input to the number of its
-// group. paramOf maps an index of input to a row-major index of weight and bias, and of mean and variance if they are
-// given. If mean and variance are nil, the statistics of each group are computed from input. For group_norm of
-// [2, 6, 4, 4] in 3 groups, groupOf maps the index [1, 4, 0, 0] to 1*3 + 4/2 = 5, and paramOf maps it to channel 4.
+// and the elements of a group have the same mean and variance. groupOf maps an index of input to the number of the
+// group. paramOf maps an index of input to a row-major index of weight and bias, and of mean and variance if these are
+// given. If mean and variance are nil, the statistics of each group are computed from input. For group_norm of [2, 6,
+// 4, 4] in 3 groups, groupOf maps the index [1, 4, 0, 0] to 1*3 + 4/2 = 5, and paramOf maps it to channel 4.
 func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(index []int) int, weight, bias, mean,
 	variance *tensor.Tensor) *tensor.Tensor {
 	sum, squares, count := map[int]float64{}, map[int]float64{}, map[int]float64{} // by group; squares of deviations
@@ -40,7 +40,7 @@ func normReference(input *tensor.Tensor, eps float64, groupOf, paramOf func(inde
 		groupVariance := valueOf(variance, index, squares[group]/count[group])
 		standardDeviation, factor, offset := math.Sqrt(groupVariance+eps), valueOf(weight, index, 1), valueOf(bias, index, 0)
 		y := float64((x-groupMean)/standardDeviation*factor) + offset
-		if mean != nil { // PyTorch's formula; for infinite weights and means, the line above gives another result
+		if mean != nil { // PyTorch's formula differs from the line above for infinite weights and means
 			scale := factor / standardDeviation
 			y = float64(x*scale) + (offset - float64(groupMean*scale))
 		}

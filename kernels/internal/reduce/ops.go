@@ -8,8 +8,8 @@
 // Some calls run in Go instead. Three computations of complex numbers have no expression: products, running sums and
 // running products. Normalizations of channels run in phases ([channelNorm]) if their rows are too long or too few for
 // row programs. Other computations have loops in Go because the interpreter runs them slowly. The table has the time of
-// the interpreter divided by the time of the loops in Go. It was measured on Zen 5, with rows of 32 to 262,144 elements
-// of float32 unless another dtype is given:
+// the interpreter divided by the time of the loops in Go. The times were measured on Zen 5. Rows have 32 to 262,144
+// elements. The dtype is float32 if no other dtype is given:
 //
 //	sum, mean             1.3 to 2.8
 //	prod                  1.4 to 2.9
@@ -24,11 +24,11 @@
 //	hardmax               2.9 to 6.0
 //
 // When the figures were measured, the loops of amax, amin, argmax and max were unrolled. The present loops take about
-// twice as long, so these figures are about half as high today.
+// twice as long, so the figures of these ops are about half as high today.
 //
 // Short rows have the highest figures, because the interpreter starts a loop for each instruction of each row. For
-// softmax, logsumexp and the other norms, the figures are 0.2 to 1.1, and up to 1.7 for rows of 32 elements. These ops
-// therefore have no loops in Go.
+// softmax, logsumexp and norms of other orders, the figures are 0.2 to 1.1, and up to 1.7 for rows of 32 elements.
+// Therefore these ops have no loops in Go.
 package reduce
 
 import "github.com/graphrun/graphrun/graph"

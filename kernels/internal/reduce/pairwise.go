@@ -112,13 +112,14 @@ func pairwiseReference(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, er
 }
 
 // coupling computes the probabilities p of the classes from a row of the operand. Let r[i][j] be the probability that
-// class i wins against class j: the row has r[0][1], r[0][2], ..., and r[j][i] is 1 - r[i][j]. The probabilities
+// class i wins against class j. The row has r[0][1], r[0][2], and so on, and r[j][i] is 1 - r[i][j]. The probabilities
 // minimize p*Q*p under the condition that their sum is 1. The elements of the matrix Q are
 //
 //	Q[i][i] = sum over j != i of r[j][i]^2
 //	Q[i][j] = -r[j][i]*r[i][j]
 //
-// At the minimum, all elements of Q*p equal p*Q*p. The error is the greatest distance of an element from p*Q*p.
+// At the minimum, all elements of Q*p equal p*Q*p. The error is the greatest difference between an element of Q*p and
+// p*Q*p.
 type coupling struct {
 	classes int
 	pairs   []float64  // the operand's row
@@ -134,8 +135,8 @@ func newCoupling(classes int) *coupling {
 		qp: make([]float64, classes), p: make([]float64, classes)}
 }
 
-// solve computes the probabilities of the row in s.pairs. They are valid until the next call. It starts with equal
-// probabilities, and adjusts one after another until the error is small.
+// solve computes the probabilities of the row in s.pairs. The result is valid until the next call. solve starts with
+// equal probabilities, and adjusts one probability after another until the error is small.
 func (s *coupling) solve() []float64 {
 	s.fillQ()
 	for i := range s.p {
@@ -188,9 +189,9 @@ func (s *coupling) multiplyQ() (pqp float64) {
 	return pqp
 }
 
-// adjust adds to p[i] the difference delta that makes element i of Q*p equal to pqp, which is p*Q*p, and then divides
-// all of p by its sum, 1+delta. It updates Q*p and returns the new p*Q*p. Adding delta to p[i] increases p*Q*p by
-// delta*(delta*Q[i][i] + 2*(Q*p)[i]), because Q is symmetric.
+// adjust adds delta to p[i], such that element i of Q*p becomes equal to pqp, the value of p*Q*p. It then divides all
+// elements of p by their sum, 1+delta. It updates Q*p and returns the new p*Q*p. Adding delta to p[i] increases p*Q*p
+// by delta*(delta*Q[i][i] + 2*(Q*p)[i]), because Q is symmetric.
 func (s *coupling) adjust(i int, pqp float64) float64 {
 	classes := s.classes
 	delta := (pqp - s.qp[i]) / s.q[i*classes+i]

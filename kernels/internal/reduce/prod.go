@@ -88,8 +88,8 @@ func prodFold(dtype tensor.DType) *iter.Fold {
 		mulToComplex))
 }
 
-// prodRow multiplies the accumulator by the elements x, in four partial products, so that a multiplication does not
-// wait for the previous one.
+// prodRow multiplies the accumulator by the elements x. It uses four partial products, so that a multiplication does
+// not wait for the previous multiplication.
 func prodRow[T, A int64 | float32 | float64](accumulator *A, x []T, _ int) {
 	var p0, p1, p2, p3 A = 1, 1, 1, 1
 	for len(x) >= 4 {

@@ -9,8 +9,9 @@ import (
 )
 
 // Rates lists the rates of folds and of ops along lines ([lineOp]). A rate is the time of one unit of work. Package
-// calibrate measures a rate by its calls, whose time depends mainly on this unit of work: long rows for the time of an
-// element, many short rows for the start of a row. Operands are row-major (kit.F32) or channels-last (kit.NHWC).
+// calibrate measures a rate by running its calls. The time of these calls depends mainly on the unit of work: calls
+// with long rows measure the time of an element, and calls with many short rows measure the start of a row. Operands
+// are row-major (kit.F32) or channels-last (kit.NHWC).
 func Rates() []graph.Rate { return slices.Concat(foldRates(), multipassRates(), lineOpRates()) }
 
 // pixelDims are the dimensions of height and width.
@@ -91,8 +92,8 @@ func softmaxCall(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "softmax", Attrs: graph.Attrs{"dim": 1}, In: []tensor.Meta{kit.F32(rows, n)}, Impl: "rows"}
 }
 
-// composedLayerNorm returns a layer norm that is composed of separate ops, as in exported models. Make adds the nodes;
-// Op is the op of one of them.
+// composedLayerNorm returns a layer norm that is composed of separate ops, as in exported models. Make adds the nodes.
+// Op is the op of one node.
 func composedLayerNorm(rows, n int) graph.RateCall {
 	return graph.RateCall{Op: "mean", In: []tensor.Meta{kit.F32(rows, n), kit.F32(n)}, Constant: []int{1},
 		Make: func(g *graph.Graph, in []any) []*graph.Value {

@@ -95,7 +95,7 @@ func (attrs *rmsNormAttrs) eps(dtype tensor.DType) float64 {
 	if attrs.Eps != nil {
 		return *attrs.Eps
 	}
-	// The next greater number than 1 is 1 + 2^-mantissaBits.
+	// The least number greater than 1 is 1 + 2^-mantissaBits.
 	mantissaBits := map[tensor.DType]int{tensor.Float16: 10, tensor.BFloat16: 7, tensor.Float32: 23, tensor.Float64: 52}
 	return math.Ldexp(1, -mantissaBits[dtype])
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// rowNorm is an op that compileRowNorm compiles. It computes for each element x of a row, with the mean and the
-// variance of the row:
+// rowNorm is an op that compileRowNorm compiles. For each element x of a row, with the mean and the variance of the
+// row, the op computes
 //
 //	layerNorm   (x - mean) / sqrt(variance + eps) * weight + bias
 //	rmsNorm     x / sqrt(mean of x*x + eps) * weight
@@ -86,8 +86,8 @@ func normalizeRow[T float32 | float64](mem *graph.Mem, y, x, weight, bias []T, e
 	})
 }
 
-// standardize writes ((x-mean)*scale + correction)*weight + bias to y. weight and bias may be nil, which stands for
-// factors of 1 and terms of 0. The conversions T(...) of products prevent fused multiply-adds.
+// standardize writes ((x-mean)*scale + correction)*weight + bias to y. A nil weight stands for factors of 1, and a nil
+// bias for terms of 0. The conversions T(...) of products prevent fused multiply-adds.
 func standardize[T float32 | float64](y, x, weight, bias []T, mean, scale, correction T) {
 	y = y[:len(x)]
 	switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // This file builds expressions over rows. A builder collects the operations of an expression. The functions of package
-// folds add folds (reductions of a row) and other common operations: folds.Total is the sum of a row.
+// folds add folds (reductions of a row) and other common operations. For example, folds.Total is the sum of a row.
 
 // rowsFunc returns the expression of a call over its rows, or nil if there is none. Rows are the elements along the
 // reduced dimensions.
@@ -30,9 +30,8 @@ func compileRows(c *graph.Call, rows rowsFunc) (*graph.Kernel, error) {
 	return fusion.CompileRows(expression, c)
 }
 
-// compileSuitedRows is compileRows for suitable rows, and returns nil for others. Rows are unsuitable if they do not
-// stay in the cache between passes, or if there are too few rows for all workers. The op then needs another kernel,
-// which divides the rows.
+// compileSuitedRows is compileRows for suitable rows. It returns nil if rows do not stay in the cache between passes,
+// or if there are too few rows for all workers. The op then needs another kernel, which divides rows.
 func compileSuitedRows(c *graph.Call, rows rowsFunc) (*graph.Kernel, error) {
 	return compileRows(c, suitedExpressions(rows))
 }
@@ -47,7 +46,7 @@ func compileOrInterpretSuitedRows(c *graph.Call, rows rowsFunc) (*graph.Kernel, 
 	return fusion.LowerRows(expression, c)
 }
 
-// suitedExpressions returns a function like rows that returns nil for calls with unsuitable rows.
+// suitedExpressions returns a function that calls rows, but returns nil for calls with unsuitable rows.
 func suitedExpressions(rows rowsFunc) rowsFunc {
 	return func(c *graph.Call) (*graph.Rows, error) {
 		expression, err := rows(c)
@@ -131,12 +130,12 @@ func varianceAndMean(builder *expr.Builder, x expr.Value, n, divisor float64) (v
 
 const (
 	// maxFloat32Squares is the maximum number of elements of a row whose squared deviations are summed in float32, as
-	// PyTorch does. Such a row is read twice, which takes 3% to 7% more time than reading it once (Zen 5).
+	// PyTorch does. Such a row is read twice. This takes 3% to 7% more time than one pass (Zen 5).
 	maxFloat32Squares = 1024
-	// maxOnePass is the maximum number of elements of a longer row that is read once: its variance is the mean of
-	// squares minus the squared mean. The subtraction has an error of 2^-53 times the squared mean. This matters only
-	// if the squared mean is at least 2^30 times the variance. A second pass would take 20% more time (Zen 5, rows of
-	// 4,096 elements in the cache).
+	// maxOnePass is the maximum number of elements of a longer row that is read once. The variance of such a row is
+	// computed as the mean of squares minus the squared mean. The subtraction has an error of 2^-53 times the squared
+	// mean. This matters only if the squared mean is at least 2^30 times the variance. A second pass would take 20%
+	// more time (Zen 5, rows of 4,096 elements in the cache).
 	maxOnePass = 4096
 )
 
@@ -148,8 +147,8 @@ type centeredRow struct {
 	deviations  expr.Value // x - roundedMean
 }
 
-// variance returns the variance of a row of n elements, as a float64. eps is the number that is added to the variance
-// afterwards.
+// variance returns the variance of a row of n elements, as a float64. eps is the number that the caller adds to the
+// variance.
 func (row centeredRow) variance(builder *expr.Builder, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	meanSquareOf := func(value expr.Value) expr.Value {
@@ -159,7 +158,7 @@ func (row centeredRow) variance(builder *expr.Builder, n, eps float64) expr.Valu
 	// For any number a, the variance is the mean of (x-a)^2, minus offset^2 with offset = mean - a.
 	var meanSquare, offset expr.Value
 	sumsInFloat32 := n <= maxFloat32Squares
-	if !sumsInFloat32 && n <= maxOnePass && eps > 0 { // a is 0. Without eps, its error matters for variances near 0
+	if !sumsInFloat32 && n <= maxOnePass && eps > 0 { // a is 0. If eps is 0, the error matters for variances near 0
 		meanSquare, offset = meanSquareOf(folds.InFloat64(builder, row.x)), row.mean
 	} else { // a is roundedMean
 		deviations := row.deviations
@@ -173,8 +172,8 @@ func (row centeredRow) variance(builder *expr.Builder, n, eps float64) expr.Valu
 	return builder.Emit(expr.Max, difference, builder.Const(f64, 0))
 }
 
-// standardizedRow returns a row x of n elements minus its mean, divided by its standard deviation. In float32, a term
-// corrects the rounding error of the mean. Without this term, results of rows far from 0 would be inexact.
+// standardizedRow returns (x - mean) / standard deviation for a row x of n elements. In float32, a term corrects the
+// rounding error of the mean. Without this term, results of rows far from 0 would be inexact.
 func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.Value {
 	const f64 = tensor.Float64
 	dtype := builder.DType(x)
@@ -192,8 +191,8 @@ func standardizedRow(builder *expr.Builder, x expr.Value, n, eps float64) expr.V
 	return builder.Emit(expr.FMA, deviations, builder.Convert(dtype, scale), builder.Convert(dtype, correction))
 }
 
-// affineNormRow returns y*weight + bias, where y is the standardizedRow of the input of n elements. loaded has the
-// input, the weight and the bias, as from normOperands. A weight or bias that is None is omitted.
+// affineNormRow returns y*weight + bias, where y is the standardizedRow of the input. A row has n elements. loaded has
+// the input, the weight and the bias, as normOperands returns them. A weight or bias that is None is omitted.
 func affineNormRow(builder *expr.Builder, loaded [3]expr.Value, n, eps float64) expr.Value {
 	input, weight, bias := loaded[0], loaded[1], loaded[2]
 	y := standardizedRow(builder, input, n, eps)
@@ -209,7 +208,7 @@ func affineNormRow(builder *expr.Builder, loaded [3]expr.Value, n, eps float64) 
 }
 
 // sampleNormRows returns the normalization of an operand [n, c, ...] as an expression. A row has c/groups channels of a
-// sample, at all positions. groups 0 stands for rows of one channel.
+// sample, at all positions. If groups is 0, a row has one channel.
 func sampleNormRows(c *graph.Call, groups int, eps float64) (*graph.Rows, error) {
 	const params = 2 // weight and bias
 	builder, loaded, operands, mask := normOperands(c, c.Meta(0).Rank()-2, params)

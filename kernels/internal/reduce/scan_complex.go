@@ -19,7 +19,7 @@ func complexScanLoops[T complex64 | complex128](op expr.Op) scanLoops {
 }
 
 // newComplexScanLoops returns the loops of a scan. initial is the value before the first element. row scans one line.
-// columns makes one step in each of several adjacent lines. running has the running value of each line.
+// columns makes one step in several adjacent lines. running has the running value of each line.
 func newComplexScanLoops[T tensor.Element](initial complex128, row func(running *complex128, dst, x []T),
 	columns func(running []complex128, dst, x []T)) scanLoops {
 	return scanLoops{tensor.DTypeOf[T](), expr.Scanner{

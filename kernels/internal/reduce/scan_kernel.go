@@ -14,14 +14,14 @@ import (
 // Scans are running sums and products (cumsum.go). This file has the kernel of scans that are not computed by an
 // expression. The kernel runs [scanLoops] over blocks of adjacent lines ([lineBlocks]).
 
-// scanLoops has the loops of a scan. Row scans elements of one line. Columns makes one step in each of several adjacent
-// lines. A carry is the running value of a line, and has the size Carry in bytes; Begin sets carries to 0 or 1.
+// scanLoops has the loops of a scan. Row scans elements of one line. Columns makes one step in several adjacent lines.
+// A carry is the running value of a line. Carry is the size of a carry in bytes. Begin sets carries to 0 or 1.
 type scanLoops struct {
 	dtype tensor.DType // dtype of the elements that the loops read and write
 	expr.Scanner
 }
 
-// scanLoopsOf returns the loops of a scan by op, which is Add or Mul, whose results have the given dtype.
+// scanLoopsOf returns the loops of a scan with results of the given dtype. op is Add or Mul.
 func scanLoopsOf(op expr.Op, dtype tensor.DType) scanLoops {
 	if scanner := expr.Scanning(op, kit.LoopDType(dtype)); scanner != nil {
 		return scanLoops{kit.LoopDType(dtype), *scanner}
@@ -42,7 +42,7 @@ func compileScan(call *graph.Call, dim int, direction graph.RowDirection, dtype 
 	builder := copies.NewKernelBuilder(call)
 	operand, out := builder.Operand(0), kit.OutBuffer(call, 0)
 	lineLength := kit.SizeOrMissing(call.Meta(0), dim)
-	inner := 1                     // distance in elements between the elements of a line; see lineBlocks
+	inner := 1                     // distance between the elements of a line, in elements; see lineBlocks
 	if direction == graph.ByRows { // lines are contiguous
 		operand, out = withDimLast(operand, dim), withDimLast(out, dim)
 	} else {

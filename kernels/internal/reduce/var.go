@@ -17,7 +17,7 @@ type varAttrs struct {
 	Keepdim    bool     `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
 }
 
-// correction returns the number that is subtracted from the number of elements to give the divisor.
+// correction returns the number c in the divisor n - c, where n is the number of elements.
 func (attrs *varAttrs) correction() float64 {
 	switch {
 	case attrs.Correction != nil:
@@ -40,8 +40,8 @@ var (
 		variance{returnsStd: true, returnsMean: true})
 )
 
-// varOp defines an op. Of the template, only the fields returnsStd and returnsMean are set, which select the results of
-// the op. For each call, the op copies the template and sets the other fields of the copy.
+// varOp defines an op. The template has only the fields returnsStd and returnsMean, which select the results of the op.
+// For each call, the op copies the template and sets the other fields of the copy.
 func varOp(name, doc string, template variance) *graph.Op {
 	op := graph.Op{
 		Semantics: graph.Semantics{

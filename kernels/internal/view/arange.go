@@ -35,7 +35,7 @@ var Arange = kit.Define[*arangeAttrs](graph.Op{
 
 // inferArange infers the type of the result. The number of elements is (end - start)/step, rounded up. For int64, the
 // three numbers are first truncated to integers, as in at::arange_out. For other integer dtypes, the checks and the
-// elements use the truncated numbers, but the number of elements does not.
+// elements use the truncated numbers, but the number of elements uses the given numbers.
 func inferArange(call *graph.Call) ([]graph.Result, error) {
 	attrs := kit.Attrs[*arangeAttrs](call)
 	if result, ok, err := attrs.symbolicType(); ok {
@@ -52,7 +52,7 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 		return nil, kit.NotImplemented("arange", dtype)
 	}
 	start, end, step := startNumber.Float(), endNumber.Float(), attrs.Step.Float()
-	size := math.Ceil((end - start) / step) // of all dtypes except int64
+	size := math.Ceil((end - start) / step) // size for all dtypes except int64
 	if dtype.IsIntegral(false) {
 		for _, number := range []tensor.Scalar{startNumber, endNumber, attrs.Step} {
 			if err := kit.CheckNumberFits(number, tensor.Int64); err != nil {
@@ -78,11 +78,12 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 	return call.NewResult(result), err
 }
 
-// maxArangeSize is far below the greatest int, so that the conversion of a float64 up to it does not overflow.
+// maxArangeSize is the maximum number of elements. It is far below the greatest int, so that the conversion of a
+// float64 up to this number does not overflow.
 const maxArangeSize = math.MaxInt64 / 2
 
 // symbolicType returns the type of the result if start or end is an unknown size and all numbers are integers that are
-// exact in float64. If not, ok is false. If ok is true, err may report a wrong order of start and end. The number of
+// exact in float64. Otherwise ok is false. If ok is true, err may report a wrong order of start and end. The number of
 // elements is computed with integers, which gives the same result as float64 below 2^53.
 func (attrs *arangeAttrs) symbolicType() (result tensor.Type, ok bool, err error) {
 	start, startIsSize := sizeOf(attrs.Start)

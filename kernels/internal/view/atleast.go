@@ -6,8 +6,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Atleast1d, Atleast2d and Atleast3d are torch.atleast_1d, torch.atleast_2d and torch.atleast_3d. They take one tensor;
-// PyTorch's functions also take several.
+// Atleast1d, Atleast2d and Atleast3d are torch.atleast_1d, torch.atleast_2d and torch.atleast_3d. They take one tensor.
+// PyTorch's functions also accept several tensors.
 var (
 	Atleast1d = atLeastOp("atleast_1d", "Adds a dimension of size 1 to a value without dimensions.", 1)
 	Atleast2d = atLeastOp("atleast_2d", "Adds leading dimensions of size 1 up to rank 2.", 2)

@@ -43,11 +43,12 @@ var (
 )
 
 // joinOp describes an op that concatenates its operands along a dimension. In this file, the types of the operands are
-// the parts, and the type of the result is the whole: parts [2, 3] and [2, 4] and dimension 1 give the whole [2, 7].
+// called parts, and the type of the result is called whole. For example, the parts [2, 3] and [2, 4] along dimension 1
+// give the whole [2, 7].
 type joinOp struct {
 	rank int // operands of a lower rank are first viewed as values of this rank; 0 if the op has no such view
-	// dim returns the dimension of concatenation. It may be negative and counts from the end then. t is the type of the
-	// first operand after the view.
+	// dim returns the dimension of concatenation. A negative dimension counts from the end. t is the type of the first
+	// operand after the view.
 	dim func(c *graph.Call, t tensor.Type) int
 }
 
@@ -71,12 +72,12 @@ func (j joinOp) infer(c *graph.Call) ([]graph.Result, error) {
 	return c.NewResult(result), err
 }
 
-// partLists pools lists of operand types. Without the pool, their allocations would take much time. In a DenseNet, for
+// partLists pools lists of operand types, because allocating the lists would take much time. In a DenseNet, for
 // example, the last concatenation of a block has dozens of operands and is inferred dozens of times.
 var partLists = sync.Pool{New: func() any { return new([]tensor.Type) }}
 
-// withParts returns the type of the result and the dimension of concatenation. If visit is not nil, it gets the types
-// of the operands. It must not keep this list, which is from the pool.
+// withParts returns the type of the result and the dimension of concatenation. If visit is not nil, it is called with
+// the types of the operands. It must not keep this list, which is from the pool.
 func (j joinOp) withParts(c *graph.Call, visit func(parts []tensor.Type)) (whole tensor.Type, dim int, err error) {
 	list := partLists.Get().(*[]tensor.Type)
 	parts, whole, dim, err := j.partTypes((*list)[:0], c)
@@ -128,7 +129,8 @@ type partCopy struct {
 }
 
 // partCopies returns the copies that the kernel makes. Operands that are already stored in their parts of the output
-// need no copy. Neither do operands of shape [0], which cat accepts together with values of any shape (isLegacyEmpty).
+// need no copy. Operands of shape [0], which cat accepts together with values of any shape (isLegacyEmpty), need no
+// copy either.
 func (j joinOp) partCopies(call *graph.Call) (list []partCopy, err error) {
 	parts, whole, dim, err := j.partTypes(nil, call)
 	if err != nil || kit.IsEmpty(whole) {
@@ -145,7 +147,7 @@ func (j joinOp) partCopies(call *graph.Call) (list []partCopy, err error) {
 			return nil, err
 		}
 		offset += src.Shape[dim]
-		if !call.IsInPlace(i) { // else another node has written the operand into the output
+		if !call.IsInPlace(i) { // otherwise another node has written the operand into the output
 			list = append(list, partCopy{operand: i, src: src, dst: dst})
 		}
 	}
@@ -166,7 +168,7 @@ func (j joinOp) compile(call *graph.Call) (*graph.Kernel, error) {
 	return copies.Kernel(jobs...), nil
 }
 
-// forms returns a form for each copy of the kernel, from which kernels of devices are generated: see
+// forms returns a form for each copy of the kernel. Kernels of devices are generated from forms: see
 // [graph.Impl.Forms].
 func (j joinOp) forms(call *graph.Call) (list []graph.Form, err error) {
 	partCopies, err := j.partCopies(call)

@@ -56,13 +56,13 @@ func concatType(parts []tensor.Type, dim int) (tensor.Type, int, error) {
 }
 
 // isLegacyEmpty reports whether a part is an empty one-dimensional value. Early versions of PyTorch had no other empty
-// values, so that cat accepts them together with values of any shape.
+// values, so cat accepts such parts together with values of any shape.
 func isLegacyEmpty(part *tensor.Type) bool {
 	return len(part.Shape) == 1 && kit.SizeIs(part.Shape[0], 0)
 }
 
-// checkJoinShape returns an error if shape, the shape of an operand, differs from the first shape in another dimension
-// than dim (check_cat_shape_except_dim).
+// checkJoinShape returns an error if the shape of an operand differs from the first shape in any dimension except dim
+// (check_cat_shape_except_dim).
 func checkJoinShape(first, shape []sym.Int, dim, operand int) error {
 	if len(first) != len(shape) {
 		return fmt.Errorf("Tensors must have same number of dimensions: got %d and %d", len(first), len(shape))
@@ -76,8 +76,8 @@ func checkJoinShape(first, shape []sym.Int, dim, operand int) error {
 	return nil
 }
 
-// joinFormat returns the memory format that the strides of all parts suggest, or contiguous if they differ
-// (cat_compute_output_memory_format).
+// joinFormat returns the memory format that the strides of all parts suggest. If the parts suggest different formats,
+// it returns contiguous (cat_compute_output_memory_format).
 func joinFormat(parts []tensor.Type) tensor.MemoryFormat {
 	format := suggestedFormat(parts[0])
 	for i := range parts[1:] {

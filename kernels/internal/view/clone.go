@@ -53,10 +53,10 @@ var ContiguousOp = kit.Define[*contiguousAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.Impl(copies.CompileCopy)}},
 })
 
-// inferContiguous infers the result: self if it has the memory format, else new memory in this format.
+// inferContiguous infers the result: self if self has the memory format, else new memory in this format.
 func inferContiguous(call *graph.Call) ([]graph.Result, error) {
 	self, format := call.Type(0), kit.Attrs[*contiguousAttrs](call).MemoryFormat
-	// As in PyTorch, a contiguous self is returned before the format preserve is rejected.
+	// As in PyTorch, the format preserve is rejected only if self is not contiguous.
 	if format == tensor.Preserve && self.IsContiguous() || format != tensor.Preserve && self.Is(format) {
 		return call.AliasResult(self, 0), nil
 	}

@@ -49,8 +49,8 @@ var CopyOp = kit.Define[*copyAttrs](graph.Op{
 	},
 })
 
-// copyLoops returns the loops over the dimensions of self, to which src is broadcast. Every iteration has its own slice
-// of self (operand 0), but all iterations may read the same slice of src (operand 1).
+// copyLoops returns the loops over the dimensions of self, to which src is broadcast. Each iteration has a separate
+// slice of self (operand 0), but all iterations may read the same slice of src (operand 1).
 func copyLoops(c *graph.Call) []graph.Parallel {
 	loops := graph.BroadcastLoops(c)
 	for i := range loops {

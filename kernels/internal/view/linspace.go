@@ -69,12 +69,12 @@ func inferLinspace(call *graph.Call) ([]graph.Result, error) {
 
 // linspaceAt returns the function that computes element i of the result in the precision of the result. The first half
 // of the elements is computed from start and the second half from end, so that the last number is exactly end
-// (linspace_kernel). Except in complex and 16-bit dtypes, start + i*step is a fused multiply-add, as in PyTorch's
-// builds. In integer dtypes this affects the truncated result.
+// (linspace_kernel). As in PyTorch's builds, start + i*step is a fused multiply-add, but not in complex and 16-bit
+// dtypes. In integer dtypes, the fused operation can change the truncated result.
 //
-// For integers the function follows PyTorch's scalar code. For eight or more elements, PyTorch uses vectors: it
-// truncates the first element of a vector and computes all other elements from the truncated number. PyTorch's results
-// therefore depend on the vector width. In int64, 40 steps from 1 to 9.5 differ between AVX2 and AVX-512.
+// For integers the function follows PyTorch's scalar code. For eight or more elements, PyTorch uses vectors. It
+// truncates the first element of a vector and computes all other elements from the truncated number, so its results
+// depend on the vector width. For example, 40 steps from 1 to 9.5 in int64 differ between AVX2 and AVX-512.
 func linspaceAt(c *graph.Call) func(i int) tensor.Scalar {
 	attrs := kit.Attrs[*linspaceAttrs](c)
 	return kit.LinspaceElement(attrs.Start, attrs.End, kit.KnownSize(attrs.Steps), attrs.dtype())

@@ -135,8 +135,8 @@ func (p *multinomial) kernel() *graph.Kernel {
 }
 
 // kernelOfBlocks returns the kernel for rows whose draws are divided into several blocks. A first phase builds the
-// trees of all rows in the memory of the run. If draws are with replacement, the blocks are the chunks of one phase. If
-// not, each draw depends on the previous draws, and each block is a phase.
+// trees of all rows in the memory of the run. If draws are with replacement, the blocks are the chunks of one phase.
+// Without replacement, each draw depends on the previous draws, so each block is a phase.
 func (p *multinomial) kernelOfBlocks(blocks int) *graph.Kernel {
 	rows := p.lines.Count
 	tree := func(mem *graph.Mem, row int) weightTree {
@@ -187,8 +187,7 @@ func (p *multinomial) runBlock(mem *graph.Mem, tree weightTree, row, block int) 
 	return nil
 }
 
-// draw returns the index that a draw of a row selects. If draws are without replacement, it clears the weight of the
-// index.
+// draw returns the index that a draw of a row selects. Without replacement, it clears the weight of this index.
 func (attrs *multinomialAttrs) draw(tree weightTree, row, drawIndex int) (int, error) {
 	sum := tree[1] // the root
 	if !(sum > 0) {
@@ -202,9 +201,9 @@ func (attrs *multinomialAttrs) draw(tree weightTree, row, drawIndex int) (int, e
 	return index, nil
 }
 
-// weightTree is a binary tree of the weights of a row and their sums. Node 1 is the root, node i is the sum of its
-// children 2i and 2i+1, and the second half of the nodes are the weights. Changing a weight and finding the index of a
-// draw take logarithmic time.
+// weightTree is a binary tree of the weights of a row and their sums. Node 1 is the root. Node i is the sum of its
+// children 2i and 2i+1. The second half of the nodes are the weights. Changing a weight takes logarithmic time, and so
+// does finding the index of a draw.
 type weightTree []float64
 
 // float64Bytes is the size of an element of a [weightTree].
@@ -213,7 +212,7 @@ const float64Bytes = 8
 // leafCount returns the number of leaves of a tree for n weights: n rounded up to a power of two, at least 1.
 func leafCount(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }
 
-// build sets the weights and computes the sums. weights may be the tree's own leaves. build fails if a weight is
+// build sets the weights and computes the sums. weights may be the leaves of the same tree. build fails if a weight is
 // negative, infinite or NaN, and panics as [interrupt.Check] does.
 func (tree weightTree) build(ctx context.Context, weights []float64) error {
 	leaves := len(tree) / 2
@@ -235,13 +234,13 @@ func (tree weightTree) build(ctx context.Context, weights []float64) error {
 	return nil
 }
 
-// find returns the first index at which the cumulative sum of the weights exceeds u, which must be less than the sum of
-// all weights. The weight at the index is positive.
+// find returns the first index at which the cumulative sum of the weights exceeds u. The weight at this index is
+// positive. u must be less than the sum of all weights.
 func (tree weightTree) find(u float64) int {
 	node := 1
 	for node < len(tree)/2 {
 		node *= 2
-		// Never descend to a sum of 0, even if rounding of the sums makes u too large.
+		// Rounding of the sums can make u too large. Do not descend to a sum of 0 in this case either.
 		if leftSum := tree[node]; u >= leftSum && tree[node+1] > 0 {
 			u -= leftSum
 			node++

@@ -85,8 +85,8 @@ var ConstantPadNd = kit.Define[*constantPadAttrs](graph.Op{
 	},
 })
 
-// inferPad infers the type of the result. Like at::pad, it applies the rules of constant_pad_nd to mode constant, and
-// limits the number of dimensions in the other modes.
+// inferPad infers the type of the result. Like at::pad, it applies the rules of constant_pad_nd in mode constant, and
+// limits the number of dimensions in all other modes.
 func inferPad(call *graph.Call) ([]graph.Result, error) {
 	attrs, self := kit.Attrs[*padAttrs](call), call.Type(0)
 	switch {
@@ -114,8 +114,8 @@ func inferPad(call *graph.Call) ([]graph.Result, error) {
 	return call.NewResult(out), err
 }
 
-// compilePad returns a kernel for the mode: copies and fills for mode constant, else copies of ranges of indices
-// (spans).
+// compilePad returns a kernel for the mode. The kernel consists of copies and fills in mode constant, and of copies of
+// ranges of indices (spans) in all other modes.
 func compilePad(call *graph.Call) (*graph.Kernel, error) {
 	attrs := kit.Attrs[*padAttrs](call)
 	if attrs.Mode == "constant" {

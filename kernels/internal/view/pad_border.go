@@ -26,8 +26,8 @@ func padCounts[S int | sym.Int](pad []S, rank, d int) (before, after S) {
 	return before, after
 }
 
-// BorderTable returns, for each index of a padded dimension, the index of the operand that is copied to it. n is the
-// size of the dimension in the operand.
+// BorderTable returns, for each index of a padded dimension of the result, the index of the operand that is copied
+// there. n is the size of the dimension in the operand.
 func BorderTable(mode string, n, before, after int) []int {
 	table := make([]int, n+before+after)
 	for i := range table {
@@ -48,10 +48,11 @@ func BorderTable(mode string, n, before, after int) []int {
 		return table
 	}
 	// In mode circular, PyTorch copies the padding from the result itself. If padding is negative on one side, the
-	// operand is cropped there, and the padding on the other side repeats the cropped operand: a b c d padded by 2 and
-	// -1 gives b c a b c. If the cropped operand is shorter than the padding, PyTorch copies uninitialized memory. In this
-	// implementation, padding before then continues to the left in the operand without the crop, and padding after
-	// repeats the cropped operand: a b c padded by 3 and -2 gives b c a a, and padded by -2 and 3 gives c c c c.
+	// operand is cropped on this side. The padding on the other side repeats the cropped operand: a b c d padded by 2
+	// and -1 gives b c a b c. If the cropped operand is shorter than the padding, PyTorch copies uninitialized memory.
+	// This implementation differs: padding before continues to the left in the uncropped operand, and padding after
+	// repeats the cropped operand. For example, a b c padded by 3 and -2 gives b c a a, and padded by -2 and 3 gives c
+	// c c c.
 	first, end := max(before, 0), len(table)-max(after, 0) // the result without the padding
 	for i := range first {
 		table[i] = table[end-before+i]
@@ -62,7 +63,7 @@ func BorderTable(mode string, n, before, after int) []int {
 	return table
 }
 
-// BorderSpans returns the spans ([copies.Span]) that fill a padded dimension. They read the same indices as the table
+// BorderSpans returns the spans ([copies.Span]) that fill a padded dimension. The spans read the indices in the table
 // of [BorderTable]. The operand has n elements along this dimension. In modes replicate and reflect, there are at most
 // three spans: one before the operand's elements, one for these elements, and one after them.
 func BorderSpans(mode string, n, before, after int) []copies.Span {
@@ -84,7 +85,7 @@ func BorderSpans(mode string, n, before, after int) []copies.Span {
 	return appendSpan(list, size-end, startAfter, step)
 }
 
-// appendSpan appends a span of the given length. It begins at the output index at which the list ends.
+// appendSpan appends a span of the given length. The new span begins at the output index at which the list ends.
 func appendSpan(list []copies.Span, count, inStart, inStep int) []copies.Span {
 	if count <= 0 {
 		return list

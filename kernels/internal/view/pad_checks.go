@@ -32,7 +32,7 @@ func borderShape(mode string, pad []sym.Int, self tensor.Type) ([]sym.Int, error
 			return nil, err
 		}
 	}
-	// PyTorch requires that one padded dimension of the result is not empty; the others may be.
+	// PyTorch requires that at least one padded dimension of the result is not empty.
 	if !slices.ContainsFunc(shape[rank-padDims:], func(size sym.Int) bool { return kit.SizeAtLeast(size, 1) }) {
 		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(self.Shape[rank-padDims:]),
 			sizesByName(shape[rank-padDims:]))
@@ -44,7 +44,7 @@ func borderShape(mode string, pad []sym.Int, self tensor.Type) ([]sym.Int, error
 }
 
 // clampedSize clamps a known number to the range from -tensor.MaxBytes to tensor.MaxBytes, so that sums do not wrap.
-// Larger numbers are no valid sizes in any case.
+// Numbers outside this range are never valid sizes.
 func clampedSize(size sym.Int) sym.Int {
 	if known, isKnown := size.Known(); isKnown {
 		return sym.Of(min(max(known, -tensor.MaxBytes), tensor.MaxBytes))
@@ -52,8 +52,8 @@ func clampedSize(size sym.Int) sym.Int {
 	return size
 }
 
-// checkCircular returns PyTorch's error if mode circular cannot pad a value of shape `in` to shape `out`, else nil.
-// PyTorch pads all dimensions but the first two.
+// checkCircular returns PyTorch's error if mode circular cannot pad a value of shape `in` to shape `out`. PyTorch pads
+// all dimensions after the first two.
 func checkCircular(pad, in, out []sym.Int) error {
 	if expected := 2 * (len(in) - 2); len(pad) != expected {
 		return fmt.Errorf("Invalid padding size, expected %d but got %d", expected, len(pad))
@@ -63,8 +63,8 @@ func checkCircular(pad, in, out []sym.Int) error {
 		if before.Gt(in[d]).Or(after.Gt(in[d])).Holds() {
 			return errors.New("Padding value causes wrapping around more than once.")
 		}
-		// The size of the result may not be negative. If it is not 0, the part of the operand that remains after
-		// negative padding may not have a negative size either.
+		// The size of the result must not be negative. If it is positive, the part of the operand that remains after
+		// negative padding must not have a negative size either.
 		if kit.IsNegative(out[d]) || kit.SizeAtLeast(out[d], 1) &&
 			kit.IsNegative(in[d].Add(before.Min(sym.Int{})).Add(after.Min(sym.Int{}))) {
 			return errors.New("Negative padding value is resulting in an empty dimension")
@@ -104,7 +104,7 @@ func sizesText(shape []sym.Int) string {
 	return text
 }
 
-// checkReflect returns PyTorch's error if padding has as many elements as the dimension, or more.
+// checkReflect returns PyTorch's error if the padding of a dimension is not less than the size of the dimension.
 func checkReflect(pad, shape []sym.Int) error {
 	padDims, rank := len(pad)/2, len(shape)
 	for i := range padDims { // from the last dimension, as in pad
@@ -117,14 +117,16 @@ func checkReflect(pad, shape []sym.Int) error {
 		if padDims == 2 { // reflection_pad2d prints the rank instead of the sizes
 			input = fmt.Sprint(rank)
 		}
-		// 4+2*i is the number of the argument `before` in PyTorch: the pairs follow three other arguments.
+		// 4+2*i is the number of the argument `before` in PyTorch, where the pairs of padding follow three other
+		// arguments.
 		return fmt.Errorf("Argument #%d: Padding size should be less than the corresponding input dimension, but "+
 			"got: padding (%v, %v) at dimension %d of input %s", 4+2*i, before, after, d, input)
 	}
 	return nil
 }
 
-// sizesByName formats at most three sizes as "D: 1 H: 2 W: 3". Two sizes are H and W, and one is W.
+// sizesByName formats at most three sizes as "D: 1 H: 2 W: 3". Two sizes are named H and W, and a single size is named
+// W.
 func sizesByName(size []sym.Int) string {
 	text := ""
 	for i, n := range size {
@@ -133,7 +135,7 @@ func sizesByName(size []sym.Int) string {
 	return text[1:] // without the leading space
 }
 
-// borderKernel returns the name, in PyTorch's messages, of the kernel that pads padDims dimensions in a mode.
+// borderKernel returns PyTorch's name of the kernel that pads padDims dimensions in a mode, for messages.
 func borderKernel(mode string, padDims int) string {
 	switch {
 	case mode == "replicate":

@@ -12,12 +12,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the padding with a number, for constant_pad_nd and for mode constant of pad. pad has two numbers for
-// each padded dimension, the last dimension first: how many elements are added at its beginning and at its end
-// (padCounts). Negative numbers remove elements.
+// This file has the padding with a number, for constant_pad_nd and for mode constant of pad. The list pad begins with
+// the last dimension. For each padded dimension it has two numbers: the elements that are added at the beginning, and
+// at the end (padCounts). Negative numbers remove elements.
 
 // inferConstantPad infers the type of the result of at::constant_pad_nd. If no padding is positive, the result is a
-// clone of the part of self that remains.
+// clone of the part of self that remains after cropping.
 func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
 	rank := self.Rank()
 	switch {
@@ -82,8 +82,8 @@ func exceedsSizes(size sym.Int) bool {
 }
 
 // compileConstantPad returns a kernel that copies the inner part of the operand and fills the border. For each
-// dimension, the border has two slabs: before and after the inner part. No element is in two slabs, because the slabs
-// of a dimension exclude the slabs of the previous dimensions.
+// dimension, the border has one slab before and one after the inner part. Slabs do not overlap, because the slabs of a
+// dimension exclude the slabs of the previous dimensions.
 func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.Kernel, error) {
 	if c.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil

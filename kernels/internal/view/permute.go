@@ -13,8 +13,8 @@ import (
 // permuteOp defines a view that only reorders dimensions. viewType maps the operand's type to the view's type.
 func permuteOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 	op.Permutes = func(c *graph.Call) []int {
-		// viewType gets an operand with stride d in dimension d. Each dimension of the view keeps the stride of the
-		// operand's dimension from which it comes, so the strides of the view are the permutation.
+		// viewType is called with an operand that has stride d in dimension d. A dimension of the view has the stride
+		// of the corresponding dimension of the operand, so the strides of the view are the permutation.
 		numbered := tensor.Meta{DType: c.Meta(0).DType, Shape: c.Meta(0).Shape, Strides: make([]int, c.Meta(0).Rank())}
 		for d := range numbered.Strides {
 			numbered.Strides[d] = d

@@ -6,11 +6,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// philox returns four random words for a counter and a key, by the generator Philox4x32-10 of Salmon et al. Element i
-// of a random op uses the words of counter i. Therefore the result depends only on the seed, not on the division of
+// philox returns four random words for a counter and a key. It is the generator Philox4x32-10 of Salmon et al. Element
+// i of a random op uses the words of counter i. Therefore the result depends only on the seed, not on the division of
 // work.
 func philox(counter, key uint64) [4]uint32 {
-	// The number of rounds, the multipliers of the words and the increments of the key are from the paper.
+	// The number of rounds, the multipliers of the words and the increments of the key are from the paper by Salmon et
+	// al.
 	words := [4]uint32{uint32(counter), uint32(counter >> 32)} // the upper half of the 128-bit counter is 0
 	k0, k1 := uint32(key), uint32(key>>32)
 	for range 10 {
@@ -26,8 +27,8 @@ func philox(counter, key uint64) [4]uint32 {
 // joinWords returns the number of 64 bits with the given halves.
 func joinWords(high, low uint32) uint64 { return uint64(high)<<32 | uint64(low) }
 
-// uniform converts random words to a number in [0, 1) with the precision of a dtype. It returns k * 2^-p, where the
-// integer k is the upper p bits of the words. A mantissa of the dtype has p bits, the leading 1 included.
+// uniform converts random words to a number in [0, 1) with the precision of a dtype. It returns k * 2^-p. The integer k
+// is the upper p bits of the words, and p is the number of mantissa bits of the dtype, including the leading 1.
 func uniform(words [4]uint32, dtype tensor.DType) float64 {
 	switch dtype {
 	case tensor.Float64:

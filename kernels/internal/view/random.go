@@ -40,8 +40,8 @@ type randLikeAttrs struct {
 	Seed         int                 `attr:"seed" default:"0" range:"int64" doc:"seed; the same seed gives the same numbers"`
 }
 
-// draw converts the random words of an element, which have 128 random bits, to its value in a dtype. kernel is the name
-// of PyTorch's kernel in errors about dtypes.
+// draw converts the random words of an element, which are 128 random bits, to a value of a dtype. kernel is PyTorch's
+// name of the kernel, for errors about dtypes.
 type draw struct {
 	kernel string
 	scalar func(words [4]uint32, dtype tensor.DType) tensor.Scalar
@@ -98,7 +98,7 @@ func randLikeOp(name, doc string, d draw) *graph.Op {
 		})
 }
 
-// check returns PyTorch's error if the dtype has no random numbers.
+// check returns PyTorch's error for a dtype that the op does not support.
 func (d draw) check(dtype tensor.DType) error {
 	if !dtype.IsFloat() && !dtype.IsComplex() {
 		return kit.NotImplementedBy(d.kernel, dtype)
@@ -228,8 +228,8 @@ func bernoulliAt(i int, seed uint64, p float64) (float64, error) {
 	return 0, nil
 }
 
-// drawKernel returns a kernel that computes each element of the result by a function, from its row-major index i and
-// the element of operand 0.
+// drawKernel returns a kernel that computes each element of the result by a function of the row-major index i and of
+// the corresponding element of operand 0.
 func drawKernel(c *graph.Call, compute func(i int, element float64) (float64, error)) *graph.Kernel {
 	const grain = machine.CallGrain
 	const noStep = 0 // a conversion of one element does not use the distance between elements
@@ -307,7 +307,7 @@ var Dropout = kit.Define[*dropoutAttrs](graph.Op{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			attrs := kit.Attrs[*dropoutAttrs](c)
 			if !attrs.Train {
-				return copies.CompileCopy(c) // the result is a view, except if the user has pinned (set) another layout for it
+				return copies.CompileCopy(c) // the user has pinned (set) another layout for the result; otherwise it is a view
 			}
 			return drawKernel(c, func(i int, x float64) (float64, error) { return attrs.element(i, x), nil }), nil
 		},

@@ -8,7 +8,7 @@ import (
 )
 
 // Rates lists the rates of copies. A rate is the time of one unit of work. Package calibrate runs the calls of a rate
-// to measure it. The shapes are chosen so that most of a call's time is spent on that unit.
+// to measure it. The shapes are chosen so that a call spends most of its time on this unit of work.
 func Rates() []graph.Rate {
 	// transposed copies a channels-last image to row-major order.
 	transposed := func(dtype tensor.DType, shape ...int) graph.RateCall {
@@ -38,12 +38,12 @@ func Rates() []graph.Rate {
 		copies.RateTile:        {permuted([]int{784, 8, 8}, 0, 2, 1), permuted([]int{196, 16, 16}, 0, 2, 1)},
 		copies.RateInterleaved: {transposed(tensor.Float32, 1, 3, 64, 64)},
 		copies.RateElementwise: {permuted([]int{196, 2, 64}, 0, 2, 1), permuted([]int{64, 7, 256}, 0, 2, 1)},
-		// A tile writes to 784 cache lines, more than an L1 cache of 48 KiB has. The next tile mostly writes to the same
-		// lines.
+		// A tile writes to 784 cache lines, which is more than an L1 cache of 48 KiB has. The next tile writes mostly
+		// to the same cache lines.
 		copies.RateLineRewrite: {permuted([]int{2, 24, 784}, 2, 1, 0), permuted([]int{2, 58, 784}, 2, 1, 0)},
 		copies.RateConvert: {{Op: "to", Attrs: graph.Attrs{"dtype": "float32"},
 			In: []tensor.Meta{tensor.New(tensor.Int32, 16384)}}},
-		// Transposed elements of other sizes than 4 bytes. RateTile includes elements of 4 bytes.
+		// Transposed elements of sizes other than 4 bytes. RateTile is for elements of 4 bytes.
 		copies.RateTranspose1:  {transposed(tensor.Uint8, 1, 64, 56, 56)},
 		copies.RateTranspose2:  {transposed(tensor.Float16, 1, 64, 56, 56)},
 		copies.RateTranspose8:  {transposed(tensor.Float64, 1, 64, 28, 28)},

@@ -79,8 +79,8 @@ func inferRepeat(call *graph.Call, self tensor.Type, repeats []sym.Int) ([]graph
 	return call.NewResult(out), err
 }
 
-// repeatRef repeats self so that the result has the given shape. The indices of self are those of the result, modulo
-// the sizes of self.
+// repeatRef repeats self so that the result has the given shape. An index of self is an index of the result modulo the
+// sizes of self.
 func repeatRef(self *tensor.Tensor, shape []int) *tensor.Tensor {
 	out := tensor.Zeros(self.DType, shape...)
 	leading := out.Rank() - self.Rank()
@@ -94,8 +94,8 @@ func repeatRef(self *tensor.Tensor, shape []int) *tensor.Tensor {
 	return out
 }
 
-// compileRepeat returns a kernel that is one copy. Each dimension of the output is viewed as two dimensions,
-// [number of repetitions, size in the operand]. The operand gets the same shape, with stride 0 along the repetitions.
+// compileRepeat returns a kernel that makes one copy. Each dimension of the output is viewed as two dimensions, [number
+// of repetitions, size in the operand]. The operand gets the same shape, with stride 0 along the repetitions.
 func compileRepeat(c *graph.Call, repeats []int) (*graph.Kernel, error) {
 	dst, src := kit.OutBuffer(c, 0), kit.InBuffer(c, 0)
 	if dst.Meta.Numel() == 0 {

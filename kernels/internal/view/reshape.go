@@ -13,8 +13,8 @@ import (
 )
 
 // shapeOp defines an op that changes the shape of its operand. The result is a view if the strides allow it, else a
-// row-major copy. shape returns the new shape, which may contain a -1, or nil if the result is self. If op.Infer is
-// set, it replaces this rule, and shape is not called.
+// row-major copy. shape returns the new shape, in which one size may be -1. It returns nil if the result is self. If
+// op.Infer is set, it replaces this rule, and shape is not called.
 func shapeOp(
 	attrs *graph.Schema, op graph.Op, shape func(c *graph.Call, self tensor.Type) ([]sym.Int, error),
 ) *graph.Op {
@@ -52,7 +52,7 @@ func shapeOp(
 	return kit.DefineWith(attrs, op)
 }
 
-// reshaped returns the result of at::reshape for an operand and a new shape. It is a view of self if
+// reshaped returns the result of at::reshape for an operand and a new shape. The result is a view of self if
 // [tensor.Type.Reshaped] finds strides for this view. Otherwise it is a view of a row-major clone of self.
 func reshaped(call *graph.Call, self tensor.Type, shape []sym.Int) ([]graph.Result, error) {
 	out, ok, err := self.Reshaped(shape)

@@ -33,8 +33,8 @@ var Roll = kit.Define[*rollAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileRoll},
 })
 
-// inferRoll infers the type of the result. For each dimension, at::roll concatenates the two parts of self in exchanged
-// order. Therefore the result has the memory format that the strides of the parts suggest.
+// inferRoll infers the type of the result. For each dimension, at::roll splits self into two parts and concatenates
+// them in exchanged order. Therefore the result has the memory format that the strides of the parts suggest.
 func inferRoll(call *graph.Call) ([]graph.Result, error) {
 	attrs, self := kit.Attrs[*rollAttrs](call), call.Type(0)
 	shiftsFlattened := len(attrs.Dims) == 0 && len(attrs.Shifts) == 1
@@ -65,7 +65,7 @@ func inferRoll(call *graph.Call) ([]graph.Result, error) {
 	return call.NewResult(self), nil
 }
 
-// RolledType returns the type of self after dimension d is rotated, so that index start becomes index 0.
+// RolledType returns the type of self after dimension d is rotated such that index start becomes index 0.
 func RolledType(self tensor.Type, d int, start sym.Int) (tensor.Type, error) {
 	first, err := self.Narrow(d, start, self.Shape[d].Sub(start))
 	if err != nil {
@@ -88,8 +88,8 @@ func rollDim(dim, rank int) (int, error) {
 	return d, err
 }
 
-// rollStart returns the index of the operand that becomes index 0 if a dimension is shifted: -shift modulo its size.
-// For example, a shift of [a b c d] by 1 gives [d a b c], so the start is 3.
+// rollStart returns the index of the operand that becomes index 0 if a dimension is shifted. It is -shift modulo the
+// size of the dimension. For example, a shift of [a b c d] by 1 gives [d a b c], so the start is 3.
 func rollStart(size sym.Int, shift int) sym.Int { return size.Sub(sym.Of(shift).Mod(size)).Mod(size) }
 
 // rollStarts returns, for each dimension of the shape, the index of the operand that becomes index 0.
@@ -143,13 +143,13 @@ func compileRoll(c *graph.Call) (*graph.Kernel, error) {
 	return copies.SpanKernel(dst, src, rollSpans([]int{count}, starts))
 }
 
-// compileFlatRoll returns a kernel that shifts elements in row-major order through scratch memory, for an operand or a
-// result that is not row-major. Element start of the operand becomes the first one of the result.
+// compileFlatRoll returns a kernel that shifts elements in row-major order through scratch memory. It is for an operand
+// or a result that is not row-major. Element start of the operand becomes element 0 of the result.
 func compileFlatRoll(dst, src kit.Buffer, start int) *graph.Kernel {
 	dtype, count := src.Meta.DType, src.Meta.Numel()
 	size := dtype.Size()
-	// Two adjacent row-major copies of the operand contain the shifted value as one contiguous range of elements, from
-	// element start on.
+	// Scratch memory has two adjacent row-major copies of the operand. They contain the shifted value as one contiguous
+	// range of elements, from element start on.
 	var jobs []copies.Job
 	for copyIndex := range 2 {
 		target := kit.ScratchBuffer(copyIndex*count*size, tensor.New(dtype, src.Meta.Shape...))

@@ -27,7 +27,7 @@ func sequenceKernel(c *graph.Call, element func(i int) tensor.Scalar) (*graph.Ke
 	}}}, nil
 }
 
-// sequenceRef returns the reference of an op with a one-dimensional result. element returns, for a call, the function
+// sequenceRef returns the reference of an op with a one-dimensional result. For a call, element returns the function
 // that computes element i.
 func sequenceRef(infer func(*graph.Call) ([]graph.Result, error),
 	element func(c *graph.Call) func(i int) tensor.Scalar) func(*graph.Call, []*tensor.Tensor) ([]*tensor.Tensor, error) {

@@ -36,9 +36,9 @@ type channelShuffleAttrs struct {
 	Groups int `attr:"groups" doc:"number of groups of channels"`
 }
 
-// shuffle describes a copy that reorders parts of dimensions. The dimensions of the operand are split, reordered and
-// merged to the dimensions of the result. For example, pixel_shuffle with factor 2 converts four channels to a block of
-// 2x2 pixels:
+// shuffle describes a copy that reorders parts of dimensions. The dimensions of the operand are split, reordered, and
+// merged into the dimensions of the result. For example, pixel_shuffle with factor 2 converts four channels to a block
+// of 2x2 pixels:
 //
 //	operand  [1, 4, h, w]
 //	split    [1, 1, 2, 2, h, w]    batch, channel, row in the block, column in the block, height, width
@@ -53,7 +53,7 @@ type shuffle struct {
 	copiesSelf bool
 }
 
-// channelFirst and positionFirst are the values of isPositionFirst in toBlocks and fromBlocks.
+// channelFirst and positionFirst are values of the parameter isPositionFirst of toBlocks and fromBlocks.
 const channelFirst, positionFirst = false, true
 
 // PixelShuffle, PixelUnshuffle, DepthToSpace and SpaceToDepth convert between channels and blocks of pixels.
@@ -173,13 +173,13 @@ func (s *shuffle) reference(self *tensor.Tensor) ([]*tensor.Tensor, error) {
 	return []*tensor.Tensor{merged}, err
 }
 
-// maxSide bounds the sides of blocks, so that their squares do not overflow.
+// maxSide bounds the sides of blocks, so that the square of a side does not overflow.
 const maxSide = 1 << (bits.UintSize/2 - 1)
 
 // toBlocks returns the shuffle that converts factor*factor channels to a block of factor by factor pixels. A channel
-// index of self combines the position in the block with a channel of the result. If isPositionFirst is set, the index
-// is position*channels + channel, else channel*factor*factor + position. op and factorName are the names of the op and
-// of its attribute in errors.
+// index of self combines the position in the block with a channel of the result. If isPositionFirst is set, the channel
+// index is position*channels + channel, else channel*factor*factor + position. op and factorName are the names of the
+// op and of its attribute in errors.
 func toBlocks(op, factorName string, self tensor.Type, factor int, isPositionFirst bool) (result shuffle, err error) {
 	rank, side := self.Rank(), sym.Of(factor)
 	switch {
@@ -239,8 +239,8 @@ func fromBlocks(op, factorName string, self tensor.Type, factor int, isPositionF
 	return result, nil
 }
 
-// permAfterBatch returns a permutation that keeps the first batchRank dimensions. perm permutes the dimensions after
-// them, counted from 0.
+// permAfterBatch returns a permutation that keeps the first batchRank dimensions. perm permutes the later dimensions,
+// which it counts from 0.
 func permAfterBatch(batchRank int, perm ...int) []int {
 	list := make([]int, 0, batchRank+len(perm))
 	for d := range batchRank {
@@ -252,7 +252,8 @@ func permAfterBatch(batchRank int, perm ...int) []int {
 	return list
 }
 
-// channelShuffle returns the shuffle of channel_shuffle. It transposes the channels, split into [groups, c/groups].
+// channelShuffle returns the shuffle of channel_shuffle. It splits the channels into [groups, c/groups] and transposes
+// these two dimensions.
 func channelShuffle(c *graph.Call) (result shuffle, err error) {
 	selfType, groups := c.Type(0), kit.Attrs[*channelShuffleAttrs](c).Groups
 	switch {

@@ -30,13 +30,13 @@ var Stack = kit.Define[*stackAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileStack},
 })
 
-// inlineOperands is the greatest number of operands for which inference allocates no list of types.
+// inlineOperands is the maximum number of operands for which inference allocates no list of types.
 const inlineOperands = 4
 
-// inferStack infers the type of the result by the steps of at::stack, because they determine the result's memory
+// inferStack infers the type of the result by the steps of at::stack, because these steps determine the result's memory
 // format. If the new dimension precedes dimension d of the operands, the operands are concatenated along d, and the
-// concatenation is viewed in the shape of the result. If the new dimension is the last one, each operand gets this
-// dimension with size 1, and they are concatenated.
+// concatenation is viewed in the shape of the result. If the new dimension is the last dimension, the operands are
+// first viewed with an additional last dimension of size 1, and then concatenated along it.
 func inferStack(call *graph.Call) ([]graph.Result, error) {
 	var inlineTypes [inlineOperands]tensor.Type // not allocated on the heap
 	operands := kit.OperandTypes(inlineTypes[:0], call)

@@ -109,7 +109,7 @@ func splitAlongOp(name, doc string, minRank int, dimOf func(self tensor.Type) in
 		}
 		dim := dimOf(self)
 		sections := attrs.Sections
-		// For a symbolic size, Holds answers for its typical value and records the answer as a guard.
+		// For a symbolic size, Holds answers for the typical value of the size, and records the answer as a guard.
 		if sections != nil && (*sections == 0 || self.Shape[dim].Mod(sym.Of(*sections)).Ne(sym.Int{}).Holds()) {
 			return nil, fmt.Errorf("torch.%s attempted to split along dimension %d, but the size of the dimension %v is not "+
 				"divisible by the split_size %d!", name, dim, self.Shape[dim], *sections)
@@ -118,8 +118,8 @@ func splitAlongOp(name, doc string, minRank int, dimOf func(self tensor.Type) in
 	})
 }
 
-// splitAt splits a dimension into sections, or at indices. A dimension of size 8 is split into three sections of sizes
-// 3, 3 and 2, and at the indices 1 and 6 into parts of sizes 1, 5 and 2.
+// splitAt splits a dimension into sections, or at indices. For example, three sections of a dimension of size 8 have
+// the sizes 3, 3 and 2. A split of this dimension at the indices 1 and 6 gives parts of sizes 1, 5 and 2.
 func splitAt(self tensor.Type, dim int, sections *int, indices []int) ([]tensor.Type, error) {
 	var starts []sym.Int // the first index of each part
 	switch {
@@ -148,8 +148,8 @@ func splitAt(self tensor.Type, dim int, sections *int, indices []int) ([]tensor.
 	return parts, nil
 }
 
-// sectionStarts returns the first index of each section of a dimension. The first sections have one index more than the
-// others if the size is not a multiple of the number of sections.
+// sectionStarts returns the first index of each section of a dimension. If the size is not a multiple of the number of
+// sections, the first sections have one index more than the last sections.
 func sectionStarts(dimSize sym.Int, sections int) (starts []sym.Int) {
 	size, largerSections := dimSize.Div(sym.Of(sections)), dimSize.Mod(sym.Of(sections))
 	for i := range sections {

@@ -61,9 +61,9 @@ func inferTo(call *graph.Call) ([]graph.Result, error) {
 	return convertedResult(call, call.Type(0), dtype, attrs.MemoryFormat, attrs.Copy)
 }
 
-// convertedResult returns the result of converting self to a dtype and a memory format. If self already has both, the
-// result is self, unless alwaysCopy is set. As in PyTorch (to_will_alias), the suggested memory format of self decides
-// whether it has the format. The op contiguous, in contrast, compares the strides.
+// convertedResult returns the result of converting self to a dtype and a memory format. If self already has both and
+// alwaysCopy is not set, the result is self. As in PyTorch (to_will_alias), self has the format if it is the suggested
+// memory format of self. The op contiguous, in contrast, compares the strides.
 func convertedResult(c *graph.Call, self tensor.Type, dtype tensor.DType, format tensor.MemoryFormat,
 	alwaysCopy bool) ([]graph.Result, error) {
 	if self.DType == dtype && !alwaysCopy && (format == tensor.Preserve || suggestedFormat(self) == format) {

@@ -2,12 +2,12 @@ package view
 
 // Values of offset in [clampedColumn].
 const (
-	onDiagonal    = 0 // the column of the diagonal, where the upper triangle begins in a row
-	afterDiagonal = 1 // the next column, where the lower triangle has ended
+	onDiagonal    = 0 // column of the diagonal, at which the upper triangle begins in a row
+	afterDiagonal = 1 // column after the diagonal, the exclusive end of the lower triangle in a row
 )
 
-// clampedColumn returns the column row + diagonal + offset, clamped to [0, cols]. It does not overflow for any
-// diagonal.
+// clampedColumn returns the column row + diagonal + offset, clamped to [0, cols]. The computation does not overflow for
+// any diagonal.
 func clampedColumn(row, diagonal, offset, cols int) int {
 	return row + min(max(diagonal, -row-offset), cols-row-offset) + offset
 }

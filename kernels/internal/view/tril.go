@@ -42,7 +42,8 @@ var (
 		})
 )
 
-// columnRange returns the range [from, to) of the columns that a row of a matrix keeps. cols is the number of columns.
+// columnRange returns the range [from, to) of the columns that are kept in a row of a matrix. cols is the number of
+// columns.
 type columnRange func(c *graph.Call, row, cols int) (from, to int)
 
 // triangleOp defines an op on matrices that keeps some columns of each row and sets the other columns to 0.
@@ -94,8 +95,7 @@ func compileTriangle(call *graph.Call, keptColumns columnRange) *graph.Kernel {
 	rowsPerChunk := max(1, machine.MoveGrain/cols)
 	moveBlock := kit.RowConverter(dst.DType, src.DType)
 	dstStep, srcStep := dst.Strides[rank-1]*elementBytes, src.Strides[rank-1]*elementBytes // in bytes
-	// copyColumns copies the columns from `first` to end-1 of a row. step is the distance between the columns of source,
-	// in bytes.
+	// copyColumns copies columns [first, end) of a row. step is the distance between the columns of source, in bytes.
 	copyColumns := func(mem *graph.Mem, dstRow, source unsafe.Pointer, step, first, end int) {
 		kit.ForEachBlock(mem.Context, end-first, func(blockFirst, blockEnd int) {
 			col := first + blockFirst
@@ -103,7 +103,7 @@ func compileTriangle(call *graph.Call, keptColumns columnRange) *graph.Kernel {
 		})
 	}
 	zero := tensor.Zeros(dst.DType).Pointer()
-	const zeroStep = 0 // reads the same zero again and again
+	const zeroStep = 0 // all elements are read from the same zero
 	return &graph.Kernel{
 		Phases: []graph.Phase{{Chunks: (rows + rowsPerChunk - 1) / rowsPerChunk, Run: func(mem *graph.Mem, chunk int) error {
 			for row := chunk * rowsPerChunk; row < min(rows, (chunk+1)*rowsPerChunk); row++ {
@@ -119,8 +119,8 @@ func compileTriangle(call *graph.Call, keptColumns columnRange) *graph.Kernel {
 	}
 }
 
-// rowOffset returns the offset, in elements, of a row along the last dimension. row is the row-major index of the row
-// over all other dimensions.
+// rowOffset returns the offset, in elements, of a row (along the last dimension). row is a row-major index over all
+// other dimensions.
 func rowOffset(meta *tensor.Meta, row int) int {
 	offset := 0
 	for d := meta.Rank() - 2; d >= 0; d-- {

@@ -26,7 +26,7 @@ var View = viewOp(graph.SchemaOf[*viewAttrs](), graph.Op{Semantics: graph.Semant
 		kit.OneExample(kit.F32(4, 6), graph.Attrs{"dtype": "int16"})...),
 }, Facts: graph.Facts{Reshapes: true, SizesAttr: "size"}}, inferView)
 
-// inferView returns the type of the view. The functions of [viewOp] also get the size of self's storage.
+// inferView returns the type of the view. The unused parameter is the size of self's storage (see [viewTypeFunc]).
 func inferView(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
 	attrs := kit.Attrs[*viewAttrs](c)
 	switch {
@@ -56,7 +56,7 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 			dtype.TorchName())
 	case self.Strides[last].Ne(sym.Of(1)).Holds():
 		return self, mismatch("self.stride(-1)", 1, self.Strides[last])
-	case oldSize > newSize: // an old element becomes several new ones
+	case oldSize > newSize: // an old element becomes several new elements
 		ratio := sym.Of(oldSize / newSize)
 		out.Offset, out.Shape[last] = out.Offset.Mul(ratio), out.Shape[last].Mul(ratio)
 		for i := range last {
@@ -64,7 +64,7 @@ func viewDType(self tensor.Type, dtype tensor.DType) (tensor.Type, error) {
 		}
 		return out, nil
 	}
-	ratio := sym.Of(newSize / oldSize) // this many old elements become a new one
+	ratio := sym.Of(newSize / oldSize) // number of old elements per new element
 	divide := func(quantity string, number *sym.Int) error {
 		if remainder := number.Mod(ratio); remainder.Ne(sym.Int{}).Holds() {
 			return mismatch(fmt.Sprintf("%s %% %v", quantity, ratio), 0, remainder)

@@ -27,7 +27,7 @@ func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 	op.Kind = graph.View
 	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
 		var storage sym.Int
-		if op.ReadsStorage { // other views avoid the walk to the root of a chain of views
+		if op.ReadsStorage { // only these ops walk to the root of a chain of views
 			storage = c.In[0].Value.StorageLen()
 		}
 		t, err := viewType(c, c.Type(0), storage)
@@ -47,7 +47,7 @@ func viewOp(attrs *graph.Schema, op graph.Op, viewType viewTypeFunc) *graph.Op {
 	return kit.DefineWith(attrs, op)
 }
 
-// compileViewCopy returns the kernel of a view whose results are pinned to other layouts: it copies the viewed
+// compileViewCopy returns the kernel of a view whose results are pinned to other layouts. The kernel copies the viewed
 // elements.
 func compileViewCopy(call *graph.Call, infer func(*graph.Call) ([]graph.Result, error)) (*graph.Kernel, error) {
 	inferred, err := infer(call)
@@ -94,8 +94,9 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 	return kit.DefineWith(attrs, op)
 }
 
-// maxViews is the greatest number of results of unbind, of splits into a number of sections, and of tensor_split at
-// constant indices. Without this bound, an operand with stride 0, which may have any size, could exhaust the memory.
+// maxViews is the maximum number of results of unbind, of splits into a number of sections, and of tensor_split at
+// constant indices. An operand with stride 0 may have any size, so without this bound the number of results could
+// exhaust the memory.
 const maxViews = 1 << 20
 
 // suggestedFormat returns the memory format that the order of self's strides suggests. Self need not be dense.
@@ -104,8 +105,8 @@ func suggestedFormat(self tensor.Type) tensor.MemoryFormat {
 	return self.SuggestMemoryFormat(exactMatch)
 }
 
-// withRankAtLeast returns the view of an operand that has at least the given rank, which is at most 3 (at::atleast_1d,
-// at::atleast_2d, at::atleast_3d).
+// withRankAtLeast returns a view of an operand with at least the given rank (at::atleast_1d, at::atleast_2d,
+// at::atleast_3d). rank is at most 3.
 func withRankAtLeast(self tensor.Type, rank int) (tensor.Type, error) {
 	switch {
 	case self.Rank() >= rank:

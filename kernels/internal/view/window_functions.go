@@ -98,7 +98,7 @@ var MelWeightMatrix = kit.ElementOp[*melAttrs](graph.Op{Semantics: graph.Semanti
 }}, func(c *graph.Call) (tensor.Type, error) {
 	attrs := kit.Attrs[*melAttrs](c)
 	arePositive := kit.SizeAtLeast(attrs.NumMelBins, 1) && kit.SizeAtLeast(attrs.DftLength, 1) && attrs.SampleRate > 0
-	// The mel scale is defined above -700 Hz: see mel. The negated comparisons also reject NaN.
+	// The mel scale is defined above -700 Hz (see mel). The negated comparisons also reject NaN.
 	if !arePositive || !(attrs.LowerEdgeHertz > -700) || !(attrs.UpperEdgeHertz > -700) {
 		return tensor.Type{}, errors.New("mel_weight_matrix: num_mel_bins, dft_length and sample_rate must be positive, " +
 			"and frequencies greater than -700")
@@ -108,8 +108,8 @@ var MelWeightMatrix = kit.ElementOp[*melAttrs](graph.Op{Semantics: graph.Semanti
 	attrs := kit.Attrs[*melAttrs](c)
 	bins, length := kit.KnownSize(attrs.NumMelBins), kit.KnownSize(attrs.DftLength)
 	lowest, step := mel(attrs.LowerEdgeHertz), (mel(attrs.UpperEdgeHertz)-mel(attrs.LowerEdgeHertz))/float64(bins+2)
-	// Band k is a triangle from edge k over edge k+1 to edge k+2. The edges are equidistant in mel. edge returns the row
-	// of edge k, by ONNX's formula.
+	// Band k is a triangle with its start at edge k, its peak at edge k+1 and its end at edge k+2. The edges are
+	// equidistant on the mel scale. edge returns the row of edge k by ONNX's formula.
 	edge := func(k int) int {
 		// The conversion of the product prevents a fused multiply-add.
 		hertz := 700 * (math.Pow(10, (float64(float64(k)*step)+lowest)/2595) - 1)

@@ -17,13 +17,13 @@ type affineGridAttrs struct {
 	AlignCorners bool      `attr:"align_corners" default:"false" doc:"-1 and 1 are the centres of the outermost elements, not their edges"`
 }
 
-// AffineGridGenerator is aten::affine_grid_generator. Its operand theta has a matrix for each image; its result has a
-// point for each pixel of each image. The image, the row and the column of a pixel are n, i and j. The coordinates of
-// this pixel are (x[j], y[i]), numbers from -1 to 1 (affineCoordinates). Its point is the product theta[n] * (x[j],
-// y[i], 1).
+// AffineGridGenerator is aten::affine_grid_generator. The operand theta has a matrix for each image. The result has a
+// point for each pixel of each image. Let n, i and j be the image, the row and the column of a pixel. The coordinates
+// of the pixel are (x[j], y[i]), numbers from -1 to 1 (affineCoordinates). The point of the pixel is the product
+// theta[n] * (x[j], y[i], 1).
 //
 // For example, theta [1,2,3] and size [1,3,4,5] give the result [1,4,5,2]: 4x5 points of two numbers. For volumes,
-// theta [1,3,4] and size [1,3,6,4,5] give [1,6,4,5,3]; the point of a voxel is theta[n] * (x, y, z, 1).
+// theta [1,3,4] and size [1,3,6,4,5] give [1,6,4,5,3]. The point of a voxel is theta[n] * (x, y, z, 1).
 var AffineGridGenerator = kit.Define[*affineGridAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "affine_grid_generator",
@@ -84,7 +84,7 @@ func affineShape(size []sym.Int) []sym.Int {
 // coordinates: axis 0 has the coordinates x, axis 1 y, and axis 2 z.
 type affineGrid[T kit.WidestNumber] struct {
 	dims         int         // number of axes: 2 or 3
-	coordinates  [3][]T      // by axis: the coordinate of each index of a pixel
+	coordinates  [3][]T      // by axis: coordinate at each index along the axis
 	theta        tensor.Meta // shape [N, dims, dims+1]
 	numberStride int         // distance in bytes between the numbers of a point in the result
 	// load and store convert elements from the dtype of theta to T, and from T to this dtype.
@@ -126,7 +126,7 @@ func (g *affineGrid[T]) coordinatesOf(pixel int) (coordinates [3]T, image int) {
 	return coordinates, pixel
 }
 
-// storePoint stores at dst the point of a pixel: the product of the image's matrix in theta and (coordinates, 1).
+// storePoint stores the point of a pixel at dst: the product of the image's matrix in theta and (coordinates, 1).
 func (g *affineGrid[T]) storePoint(dst, theta unsafe.Pointer, coordinates *[3]T, image int) {
 	strides, elementBytes := g.theta.Strides, g.theta.DType.Size()
 	for row := range g.dims {
@@ -163,8 +163,9 @@ func affineReference[T kit.WidestNumber](c *graph.Call, theta *tensor.Tensor) []
 }
 
 // affineCoordinates returns the coordinates along an axis of `count` pixels. If alignCorners is set, the centre of the
-// first pixel is -1 and the centre of the last is 1: four pixels have -1, -1/3, 1/3, 1. Otherwise -1 and 1 are the
-// outer edges of these pixels: four pixels have -3/4, -1/4, 1/4, 3/4. The coordinate of a single pixel is 0.
+// first pixel is -1, and the centre of the last pixel is 1: four pixels have the coordinates -1, -1/3, 1/3, 1.
+// Otherwise the outer edges of these pixels are -1 and 1: four pixels have the coordinates -3/4, -1/4, 1/4, 3/4. The
+// coordinate of a single pixel is 0.
 func affineCoordinates[T kit.WidestNumber](count int, dtype tensor.DType, alignCorners bool) []T {
 	coordinates := make([]T, count)
 	if count <= 1 {
@@ -185,9 +186,9 @@ func affineCoordinates[T kit.WidestNumber](count int, dtype tensor.DType, alignC
 	return coordinates
 }
 
-// integerCoordinate returns aten's coordinate of pixel i for an integer dtype. It is element i of linspace(-1, 1,
-// count) in dtype. Without alignCorners, aten multiplies it by count-1 in dtype, divides it by count in float32, and
-// truncates it.
+// integerCoordinate returns aten's coordinate of pixel i for an integer dtype. With alignCorners, it is element i of
+// linspace(-1, 1, count) in dtype. Without alignCorners, aten multiplies this element by count-1 in dtype, divides the
+// product by count in float32, and truncates the quotient.
 func integerCoordinate(i, count int, dtype tensor.DType, alignCorners bool) tensor.Scalar {
 	coordinate := kit.LinspaceElement(tensor.IntScalar(-1), tensor.IntScalar(1), count, dtype)(i).Tensor(dtype).At()
 	if alignCorners {
