@@ -17,33 +17,33 @@ import (
 // has more choices, such as file systems, readers and sizes.
 func Load(path string) (*graph.Graph, error) { return Loader{}.Load(path) }
 
-// LoadContext is [Load] with a context. If ctx ends, LoadContext stops; the error then names the interrupted stage
-// and wraps [context.Cause].
+// LoadContext is [Load] with a context. If ctx ends, LoadContext stops. The error then names the interrupted stage and
+// wraps [context.Cause].
 func LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
 	return Loader{}.LoadContext(ctx, path)
 }
 
 // Loader has options for loading graphs. [Load] uses the zero Loader.
 type Loader struct {
-	// FS is the file system to read from; nil is the operating system. With an FS, paths have the syntax of [fs.FS]
-	// ("models/net.onnx"), and no file outside of it is read:
+	// FS is the file system to read from. If it is nil, files of the operating system are read. With an FS, paths have
+	// the syntax of [fs.FS] ("models/net.onnx"), and no file outside of the FS is read:
 	//
 	//	//go:embed models
 	//	var embedded embed.FS
 	//	g, err := graphrun.Loader{FS: embedded}.Load("models/net.onnx")
 	FS fs.FS
-	// Sizes are the sizes of symbols, by symbol. In a graph whose sizes are numbers, a key INPUT.DIM changes the number
-	// of rows, the slices of dimension DIM of the input: for example, "x.0". In a file without symbols, the key N
-	// changes dimension 0 of all inputs. The graph is changed if its rows are independent ([batch.Follow]). Otherwise
-	// the error names the node that prevents the change.
+	// Sizes are the sizes of symbols, by symbol. In a graph whose sizes are numbers, a key INPUT.DIM such as "x.0"
+	// changes the number of rows, which are the slices of dimension DIM of the input. In a file without symbols, the
+	// key N changes dimension 0 of all inputs. Such a change requires that rows are independent ([batch.Follow]).
+	// Otherwise the error names the node that prevents the change.
 	//
-	// For an ONNX model, the keys may also be the model's own names of dimensions ([onnx.Model.Symbol]). The graph of
+	// For an ONNX model, the keys may also be the names of dimensions in the model ([onnx.Model.Symbol]). The graph of
 	// an ONNX model has the given sizes as numbers, so that computations of shapes are folded at load time.
 	Sizes map[string]int
-	// Shapes are shapes of inputs, by name. They determine the sizes of the symbols in the declared shapes. An input of
-	// unknown rank in an ONNX model requires a shape.
+	// Shapes are shapes of inputs, by name of the input. They determine the sizes of the symbols in the declared
+	// shapes. An input of unknown rank in an ONNX model requires a shape.
 	Shapes map[string][]int
-	// Lookup finds ops; nil finds the ops of package kernels. See [Lookup].
+	// Lookup finds ops. If it is nil, the ops are those of package kernels. See [Lookup].
 	Lookup graph.Lookup
 	// Operators adds converters of ONNX operators that package onnx does not have. Replaced replaces converters of
 	// package onnx.
@@ -52,12 +52,12 @@ type Loader struct {
 	// and their dependents. A run with [Options.KeepGoing] omits them. Mistakes outside of nodes are returned as a
 	// [graph.Errors] together with the graph.
 	KeepGoing bool
-	// Cache, if set, stores the large weights of ONNX models. A later load maps them into memory, so that processes
-	// share this memory. Options.Cache should be the same cache. See [OpenCache].
+	// Cache, if set, stores the large weights of ONNX models. A later load maps these weights into memory, so that
+	// processes share the memory. Options.Cache should be the same cache. See [OpenCache].
 	Cache *Cache
 	// UnavailableInputs maps the name of each unavailable input to the reason. With KeepGoing, a model is read without
-	// these inputs and their dependents; otherwise UnavailableInputs is ignored. [graph.Graph.DropValues] removes them
-	// from a graph.
+	// these inputs and their dependents. Without KeepGoing, UnavailableInputs is ignored. [graph.Graph.DropValues]
+	// removes such inputs from a graph.
 	UnavailableInputs map[string]error
 }
 
@@ -65,7 +65,7 @@ type Loader struct {
 // of the file. For other extensions, the first byte of the file determines the format. Files of constants must be in
 // the file's folder.
 //
-// For several mistakes, Load returns a [graph.Errors]. Each error has its place in the file.
+// If there are several mistakes, Load returns a [graph.Errors]. Each error has a position in the file.
 func (l Loader) Load(path string) (*graph.Graph, error) {
 	return l.LoadContext(context.Background(), path)
 }
@@ -81,7 +81,7 @@ func (l Loader) LoadContext(ctx context.Context, path string) (*graph.Graph, err
 
 // Read reads a graph file or an ONNX model from a reader, as [Loader.Load] does from the file with the given name.
 // Files of constants are in the folder of name in [Loader.FS]. Without an FS, they are rejected. Read does not copy the
-// contents of a [bytes.Reader], or of another reader with [io.ReaderAt] and [io.Seeker].
+// contents of a reader that implements [io.ReaderAt] and [io.Seeker], such as a [bytes.Reader].
 func (l Loader) Read(r io.Reader, name string) (*graph.Graph, error) {
 	return l.ReadContext(context.Background(), r, name)
 }
@@ -129,6 +129,6 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 	return g, nil
 }
 
-// Infer infers the types of a graph. If it rejects nodes, it returns a [graph.Errors] with the mistakes in the order of
-// the file. Nodes that are rejected only because an operand was rejected have no error.
+// Infer infers the types of a graph. If Infer rejects nodes, it returns a [graph.Errors] with the mistakes in the order
+// of the file. Nodes that are rejected only because an operand was rejected have no error.
 func Infer(g *graph.Graph) error { return program.Infer(g) }

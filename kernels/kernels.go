@@ -22,7 +22,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// families returns the ops of each family. A new family is added here, a new op to its family's list.
+// families returns the ops of each family. A new family is added here. A new op is added to the list of its family.
 func families() [][]*graph.Op {
 	return [][]*graph.Op{
 		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantized.Ops(),

@@ -15,8 +15,8 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
 
-// Rates lists the rates of all families of ops. A rate ([graph.Rate]) describes an inner kernel: its name in cost
-// profiles, and the calls by which package calibrate measures its price. The caller may modify the slice.
+// Rates lists the rates of all families of ops. A rate ([graph.Rate]) has the name of a unit of work in cost profiles,
+// and the calls that package calibrate runs to measure the time of a unit. The caller may modify the slice.
 func Rates() []graph.Rate {
 	return slices.Concat(pointwise.Rates(), view.Rates(), reduce.Rates(), index.Rates(), product.Rates(), conv.Rates(),
 		pool.Rates(), window.Rates(), recurrent.Rates())

@@ -1,8 +1,8 @@
 // Package npz reads and writes numpy's .npy and .npz files.
 //
-// [Open] opens an .npz file, which is a zip archive of .npy arrays, stored or deflated. [Archive.Meta] reads the header
-// of one array, and [Archive.Read] reads the array. [ReadFile] reads all arrays of an .npz file. [ReadNPY] and
-// [ReadNPYFile] read a single .npy array. [WriteNPZ] and [WriteNPY] write archives and arrays.
+// [Open] opens an .npz file, which is a zip archive of .npy arrays. The arrays are stored or deflated. [Archive.Meta]
+// reads the header of one array, and [Archive.Read] reads the array. [ReadFile] reads all arrays of an .npz file.
+// [ReadNPY] and [ReadNPYFile] read a single .npy array. [WriteNPZ] and [WriteNPY] write archives and arrays.
 //
 // Files are not trusted. Sizes in headers are compared with the size of the entry before memory is allocated, and the
 // size of the file bounds the allocated memory.
@@ -51,8 +51,8 @@ func Open(path string) (*Archive, error) {
 }
 
 // NewArchive reads the directory of an .npz archive of size bytes. name identifies the file in errors. source must stay
-// readable while the archive is in use. NewArchive rejects overlapping entries, because a small file could otherwise
-// contain many large arrays.
+// readable while the archive is in use. NewArchive rejects overlapping entries, because with overlaps a small file
+// could contain many large arrays.
 func NewArchive(name string, source io.ReaderAt, size int64) (*Archive, error) {
 	if source == nil {
 		return nil, fmt.Errorf("%s: the reader is nil", name)
@@ -103,7 +103,7 @@ func spanOf(entry *zip.File, key string, fileSize int64) (span, error) {
 	return span{start, start + int64(entry.CompressedSize64), key}, nil
 }
 
-// checkOverlap returns an error if an entry starts before the end of the previous one. It sorts the spans.
+// checkOverlap returns an error if an entry starts before the end of the previous entry. It sorts the spans.
 func checkOverlap(spans []span) error {
 	sorted.Func(spans, func(x, y span) int { return int(x.start - y.start) })
 	for i := 1; i < len(spans); i++ {
@@ -122,8 +122,8 @@ func (a *Archive) Names() []string { return slices.Clone(a.names) }
 func (a *Archive) Read(name string) (*tensor.Tensor, error) { return a.read(name, nil) }
 
 // ReadAs reads one array, which must have the dtype and shape of want. If the array has another dtype or shape, ReadAs
-// returns an error and reads no data. It allocates all memory first. If memory is short, it returns a
-// [tensor.MemoryError] and reads nothing.
+// returns an error and reads no data. ReadAs allocates all memory first. If memory is short, it returns a
+// [tensor.MemoryError] and reads no data.
 func (a *Archive) ReadAs(name string, want tensor.Meta) (*tensor.Tensor, error) {
 	return a.read(name, &want)
 }
@@ -133,7 +133,8 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 	var t *tensor.Tensor
 	if err == nil {
 		defer content.Close()
-		// The directory of the archive declares the uncompressed size; only the compressed bytes certainly exist.
+		// The uncompressed size is only declared in the directory of the archive. Only the compressed bytes certainly
+		// exist.
 		t, err = readNPY(content, int64(entry.UncompressedSize64), int64(entry.CompressedSize64), want)
 	}
 	if err != nil {
@@ -142,8 +143,8 @@ func (a *Archive) read(name string, want *tensor.Meta) (*tensor.Tensor, error) {
 	return t, nil
 }
 
-// Meta returns dtype, shape and strides of one array. It reads and inflates only the array's header. The sizes in the
-// header must match the size of the entry in the archive's directory. The errors name file and entry.
+// Meta returns dtype, shape and strides of one array. It reads and inflates only the array's header. The size that
+// follows from the header must match the size of the entry in the archive's directory. The errors name file and entry.
 func (a *Archive) Meta(name string) (tensor.Meta, error) {
 	entry, content, err := a.open(name)
 	var meta tensor.Meta

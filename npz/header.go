@@ -17,8 +17,8 @@ const maxRank = 64
 // numpy rejects headers of more than 10,000 bytes unless the file is trusted.
 const maxHeader = 1 << 16
 
-// typeCodes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16, which is written as
-// the uint16 of its bits.
+// typeCodes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16. Bits of bfloat16
+// numbers are written as uint16.
 var typeCodes = map[string]tensor.DType{
 	"b1": tensor.Bool, "u1": tensor.Uint8, "i1": tensor.Int8,
 	"i2": tensor.Int16, "i4": tensor.Int32, "i8": tensor.Int64,
@@ -27,8 +27,8 @@ var typeCodes = map[string]tensor.DType{
 	"c8": tensor.Complex64, "c16": tensor.Complex128,
 }
 
-// characterCodes maps numpy's type codes of strings to the dtype of a character. In a header, the number of characters
-// follows the code.
+// characterCodes maps numpy's type codes of strings to the dtype of a character. In a header, the code is followed by
+// the number of characters.
 var characterCodes = map[byte]tensor.DType{'S': tensor.Uint8, 'U': tensor.Uint32}
 
 // codeOf returns the type code of a dtype.
@@ -54,7 +54,7 @@ type header struct {
 	shape         []int
 }
 
-// meta returns the array's meta, with column-major strides for column-major data. For an array of strings, the last
+// meta returns the array's meta. Column-major data have column-major strides. For an array of strings, the last
 // dimension has the characters of a string, with stride 1.
 func (h header) meta() (tensor.Meta, error) {
 	shape := h.shape
@@ -128,7 +128,7 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
-// skip drops white space, and then byte c if it is next. It reports whether it dropped c.
+// skip drops white space. If the next byte is c, skip drops it and returns true.
 func (p *parser) skip(c byte) bool {
 	p.remaining = strings.TrimLeft(p.remaining, blanks)
 	if p.remaining == "" || p.remaining[0] != c {
@@ -138,7 +138,7 @@ func (p *parser) skip(c byte) bool {
 	return true
 }
 
-// expect drops white space and byte c, which must be next.
+// expect drops white space and the next byte, which must be c.
 func (p *parser) expect(c byte) {
 	if p.err == nil && !p.skip(c) {
 		p.fail("want %q before %.20q", c, p.remaining)

@@ -12,7 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// An .npy array has these parts. The length is little-endian; descr gives the byte order of the elements.
+// An .npy array has these parts. The text length is little-endian. In the text, descr gives the byte order of the
+// elements.
 //
 //	magic           6 bytes
 //	version         2 bytes: major and minor
@@ -21,14 +22,14 @@ import (
 //	elements        in row-major or column-major order
 const magic = "\x93NUMPY"
 
-// machineIsBigEndian is whether this machine is big-endian.
+// machineIsBigEndian is set if this machine is big-endian.
 var machineIsBigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
 
 // ReadNPY reads one array in the .npy format, versions 1 to 3, into fresh storage.
 //
-// size is the number of bytes in r, or negative if it is unknown. A known size must be correct, because ReadNPY may
-// allocate this much memory, and header and array together must have this size. If the size is unknown, memory grows as
-// data arrive, and r must end after the array.
+// size is the number of bytes in r, or negative if it is unknown. A known size must be the size of header and array
+// together, and ReadNPY may allocate this much memory. If the size is unknown, memory grows as data arrive, and r must
+// end after the array.
 //
 // Elements are converted to the machine's byte order. Column-major data keep their memory order and get column-major
 // strides, so the result need not be contiguous.
@@ -81,8 +82,8 @@ func readMeta(reader io.Reader, size int64) (tensor.Meta, header, error) {
 	return meta, head, err
 }
 
-// readNPY reads one array. size is the declared size, such as that of an entry of a zip file; it may be wrong.
-// trustedBytes is the number of bytes that certainly exist; memory beyond this number is allocated as data arrive. If
+// readNPY reads one array. size is the declared size, for example of an entry of a zip file. It may be wrong.
+// trustedBytes is the number of bytes that certainly exist. Memory beyond this number is allocated as data arrive. If
 // want is not nil, the array must have the dtype and shape of want, and all memory is allocated first.
 func readNPY(reader io.Reader, size, trustedBytes int64, want *tensor.Meta) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
@@ -135,7 +136,7 @@ func readHeader(reader io.Reader, size int64) (head header, start int64, err err
 	if err := readAll(reader, fixed[8:8+lengthBytes]); err != nil {
 		return head, 0, err
 	}
-	// In version 1 the length has two bytes, and the other two are 0.
+	// In version 1 the length has two bytes, and the two bytes after it in fixed are 0.
 	textBytes := int64(binary.LittleEndian.Uint32(fixed[8:]))
 	start = 8 + int64(lengthBytes) + textBytes
 	if textBytes > maxHeader || size >= 0 && start > size {
@@ -210,8 +211,8 @@ func toNative(data []byte, head header) {
 	}
 }
 
-// WriteNPY writes a value in row-major order as an .npy array of version 1. A bfloat16 value is written as the uint16
-// of its bits.
+// WriteNPY writes a value in row-major order as an .npy array of version 1. The bits of bfloat16 numbers are written as
+// uint16.
 func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	if w == nil {
 		return errors.New("the writer is nil")
@@ -228,10 +229,11 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	return writeData(w, t)
 }
 
-// writeBlockBytes is the size in bytes of the row-major copies that writeData makes of a tensor with another layout.
+// writeBlockBytes is the approximate size, in bytes, of the row-major blocks into which writeData copies a tensor with
+// another layout.
 const writeBlockBytes = 4 << 20
 
-// writeData writes the elements in row-major order. It copies a large tensor with another layout in blocks.
+// writeData writes the elements in row-major order. It copies a large tensor that is not row-major block by block.
 func writeData(w io.Writer, t *tensor.Tensor) error {
 	if t.Numel() == 0 {
 		return nil
@@ -249,7 +251,7 @@ func writeData(w io.Writer, t *tensor.Tensor) error {
 		meta.Shape = slices.Clone(t.Shape)
 		meta.Shape[0] = min(blockSize, size-start)
 		meta.Offset += start * t.Strides[0]
-		if blockSize == 1 { // the block may still be large: divide it along the next dimension
+		if blockSize == 1 { // one index may still be large: divide along the next dimension
 			meta.Shape, meta.Strides = meta.Shape[1:], meta.Strides[1:]
 		}
 		block, err := t.View(meta)

@@ -12,9 +12,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// WriteStrings writes strings in row-major order as an .npy array of version 1 with numpy's dtype U: each character
-// takes four bytes, and NUL characters pad all strings to the length of the longest. numpy drops trailing NUL
-// characters when it reads them.
+// WriteStrings writes strings in row-major order as an .npy array of version 1 with numpy's dtype U. Each character
+// takes four bytes. NUL characters pad all strings to the length of the longest string. numpy drops trailing NUL
+// characters when it reads strings.
 func WriteStrings(w io.Writer, list []string, shape []int) error {
 	if w == nil {
 		return errors.New("the writer is nil")
@@ -43,9 +43,9 @@ func WriteStrings(w io.Writer, list []string, shape []int) error {
 	return buffer.Flush()
 }
 
-// Strings returns the strings of an array that was read from a file with numpy's dtype U or S: the last dimension of t
-// has the characters (uint32) or bytes (uint8) of each string. As in numpy, trailing zeros do not belong to a string.
-// The strings are in row-major order.
+// Strings returns the strings of an array in row-major order. t was read from a file with numpy's dtype U or S. The
+// last dimension of t has the characters (uint32) or bytes (uint8) of each string. As in numpy, trailing zeros do not
+// belong to a string.
 func Strings(t *tensor.Tensor) ([]string, error) {
 	if t == nil || t.Rank() == 0 || t.DType != tensor.Uint32 && t.DType != tensor.Uint8 {
 		return nil, errors.New("strings are arrays of uint32 or uint8 with a dimension for the characters")

@@ -4,7 +4,7 @@
 //
 //	g, err := onnx.Load("model.onnx", onnx.Options{})
 //
-// [Open] and [Read] return a [Model] instead, from which [Model.Graph] makes graphs with fixed or symbolic sizes.
+// [Open] and [Read] return a [Model] instead. [Model.Graph] makes graphs with fixed or symbolic sizes from the model.
 // [LoadSome] skips nodes that cannot be converted.
 //
 // Each ONNX operator becomes one or more ops of the catalogue. [SupportedOperators] lists the operators, including
@@ -13,15 +13,15 @@
 //
 //	onnx.Options{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 //
-// Each weight is read into its own memory, not mapped from the file. Nodes that depend only on constants and known
-// sizes, such as shape computations, are evaluated during the import. Some parameters, such as a shape or axes, are
-// operands of the ONNX operator but attributes of the op. If such an operand is constant, its elements become the
-// attribute. If it is computed, the attribute is a reference to the value, a graph.ValueRef.
+// Weights are copied to memory, not mapped from the file. Nodes that depend only on constants and known sizes, such as
+// shape computations, are evaluated during the import. Some parameters, such as a shape or axes, are operands of the
+// ONNX operator but attributes of the op. The elements of a constant operand become the attribute. For a computed
+// operand, the attribute is a reference to the value, a graph.ValueRef.
 //
 // Symbolic sizes of a model become symbols of the graph. Sizes that the model computes from symbols become expressions.
-// An If on a size becomes a node that chooses its branch when the sizes are known. The graph is valid for all sizes
-// within the bounds of its symbols. [Options.Dims] replaces symbols by numbers before the conversion, so that shape
-// computations are folded.
+// An If whose condition depends on sizes becomes a node that chooses a branch when the sizes are known. The graph is
+// valid for all sizes within the bounds of its symbols. [Options.Dims] replaces symbols by numbers before the
+// conversion, so that shape computations are folded.
 //
 // Graphs have no strings and maps:
 //   - A tensor of strings is an int64 tensor of codes: indices in the list of all strings of the model. [graph.Labels]

@@ -307,7 +307,7 @@ var Dropout = kit.Define[*dropoutAttrs](graph.Op{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			attrs := kit.Attrs[*dropoutAttrs](c)
 			if !attrs.Train {
-				return copies.CompileCopy(c) // the user has pinned (set) another layout for the result; otherwise it is a view
+				return copies.CompileCopy(c) // the result is not a view: its layout is pinned
 			}
 			return drawKernel(c, func(i int, x float64) (float64, error) { return attrs.element(i, x), nil }), nil
 		},

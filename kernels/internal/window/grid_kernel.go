@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// maxGroupPositions is the maximum number of positions of a group (see gridKernel). maxGroupTaps is the maximum number
-	// of their taps. The list of taps stays in the L2 cache while it is used for all channels.
+	// maxGroupPositions and maxGroupTaps are the maximum numbers of positions and of taps of a group (see gridKernel).
+	// The list of taps stays in the L2 cache while it is used for all channels.
 	maxGroupPositions, maxGroupTaps = 1024, 4096
-	// maxBlockChannels is the maximum number of channels that a unit of work computes with one list of taps, if the inner
-	// loop is over channels. maxBlockPlanes is the maximum for other layouts.
+	// maxBlockChannels is the maximum number of channels of a block if the inner loop is over channels. maxBlockPlanes
+	// is the maximum for other layouts.
 	maxBlockChannels, maxBlockPlanes = 256, 16
 )
 
-// gridKernel samples groups of positions. A position is an element of the grid: it has the coordinates of one sample of
-// each channel. A tap is an element of the operand that a sample reads, with its weight.
+// gridKernel samples groups of positions. A position is an element of the grid. It has the coordinates of one sample,
+// which all channels share. A tap is an element of the operand that a sample reads, with its weight.
 //
-// A row has positions of one image that are equally far apart in grid and result: often all positions of the image. It
-// is divided into groups, and the channels are divided into blocks. A unit of work is a group with a block: the kernel
-// lists the taps of the group, which all blocks use, and then computes the weighted sums for each channel. For example,
-// a bilinear call of 2 images, 64 channels and 64x64 positions has 2 rows, each with 4 groups of 1024 positions. A
-// row-major operand has 4 blocks of 16 channels for each group.
+// A row has positions of one image that are equally far apart in grid and result. Often these are all positions of the
+// image. Rows are divided into groups, and channels are divided into blocks. A unit of work is one group for one block.
+// The kernel lists the taps of the group, which all blocks use, and then computes the weighted sums for each channel.
+// For example, a bilinear call of 2 images, 64 channels and 64x64 positions has 2 rows, each with 4 groups of 1024
+// positions. A row-major operand has 4 blocks of 16 channels for each group.
 //
-// The example is without quads. A float32 operand may be copied to quads first (copyToQuads): four channels of a pixel
+// The example is without quads. A float32 operand may be copied to quads first (copyToQuads). Four channels of a pixel
 // are then adjacent in memory, and vectors sum them together.
 type gridKernel struct {
 	*gridSampling
@@ -100,9 +100,8 @@ func magnitude(i int) int { return max(i, -i) }
 
 // setRows divides the positions into rows, and rows into groups.
 func (k *gridKernel) setRows(input, grid, out tensor.Meta) {
-	last := grid.Rank() - 1 // the dimension of coordinates; the other dimensions are those of positions
-	// perPosition returns the layout of an array with one element for each position: in the given array, with the given
-	// strides.
+	last := grid.Rank() - 1 // dimension of the coordinates; all other dimensions are of positions
+	// perPosition returns the layout of one element per position in the given array, with the given strides.
 	perPosition := func(array tensor.Meta, strides ...int) tensor.Meta {
 		return tensor.Meta{DType: array.DType, Shape: slices.Clone(grid.Shape[:last]), Strides: append([]int{}, strides...)}
 	}
@@ -122,7 +121,7 @@ func (k *gridKernel) setRows(input, grid, out tensor.Meta) {
 	k.rowGroups = kit.DivUp(k.rowPositions, k.groupSize)
 }
 
-// mergeDims merges adjacent dimensions of metas of the same shape if their strides in all metas permit it. The strides
+// mergeDims merges adjacent dimensions of metas of the same shape if the strides of all metas permit this. The strides
 // of dimensions of size 1 do not matter. Dimension 0, the batch, is not merged.
 func mergeDims(metas []tensor.Meta) {
 	for d := metas[0].Rank() - 1; d > 1; d-- {
@@ -156,8 +155,8 @@ func (k *gridKernel) phase() (workerBytes int, phase graph.Phase) {
 	})
 }
 
-// computeUnit computes a unit of work. If isFirst is false, the worker has computed the previous unit and still has its
-// taps.
+// computeUnit computes a unit of work. If isFirst is false, the worker has computed the previous unit and still has the
+// taps of that unit.
 func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isFirst bool) {
 	block, groupIndex := unit%k.channelBlocks, unit/k.channelBlocks
 	first := groupIndex % k.rowGroups * k.groupSize // the group's first position in the row
@@ -186,7 +185,7 @@ func (k *gridKernel) computeUnit(mem *graph.Mem, group *gridGroup, unit int, isF
 }
 
 // listTaps lists the taps of some positions of the grid. storeInnerTaps stores most taps of bilinear and nearest
-// samples of an image, and leaves a count of 0 for the other positions. storeTaps stores all other taps.
+// samples of an image. It leaves a count of 0 for other positions, whose taps storeTaps stores.
 func (k *gridKernel) listTaps(group *gridGroup, grid unsafe.Pointer, positions int) {
 	pointStride := int(unsafe.Sizeof(group.points[0]))
 	for axis := range k.axes {
@@ -219,12 +218,13 @@ func (k *gridKernel) tapsOf(group *gridGroup, i int) []gridTap {
 	return group.taps[first : first+group.tapCounts[i]]
 }
 
-// planeBlock is the number of planes that are sampled together. It is less than the number of ways of the L1 cache (8):
-// in planes of 64x64 elements, the elements of a sample have the same cache set in every plane.
+// planeBlock is the number of planes that are sampled together. It is less than the number of ways of the L1 cache (8),
+// because the elements of a sample can have the same cache set in every plane, for example with planes of 64x64
+// elements.
 const planeBlock = 4
 
-// sumGroup computes the results of the given numbers of positions and channels. out is the address of the first result,
-// and in the address of the first element of the operand's first channel.
+// sumGroup computes the results of the given numbers of positions and channels. out is the address of the first result.
+// in is the address of the first element of the operand's first channel.
 func sumGroup[T float32 | float64](k *gridKernel, group *gridGroup, out, in unsafe.Pointer, positions, channels int) {
 	together := planeBlock // number of channels that are summed together
 	if k.loopsOverChannels {
@@ -252,7 +252,7 @@ func sumChannels[T float32 | float64](k *gridKernel, group *gridGroup, out, in u
 			}
 			continue
 		}
-		// Four taps are a bilinear sample of an image: pointers and weights stay in registers.
+		// Four taps are a bilinear sample of an image. Their pointers and weights stay in registers.
 		four := (*[4]gridTap)(taps)
 		x0, x1, x2, x3 := unsafe.Add(in, four[0].offset), unsafe.Add(in, four[1].offset), unsafe.Add(in, four[2].offset),
 			unsafe.Add(in, four[3].offset)
@@ -271,7 +271,7 @@ func weighted[T float32 | float64](weight float64, address unsafe.Pointer, offse
 	return float64(weight * float64(*(*T)(unsafe.Add(address, offset))))
 }
 
-// sumConverted is sumGroup for other dtypes. It converts each element by itself.
+// sumConverted is sumGroup for other dtypes. It converts each element separately.
 func (k *gridKernel) sumConverted(group *gridGroup, out, in unsafe.Pointer, positions, channels int) {
 	value := unsafe.Pointer(&group.value)
 	for channel := range channels {
@@ -293,9 +293,9 @@ const listedTapMoves, summedTapMoves = 16, 2
 
 // The following costs are for the estimate gridWork (grid_sampler.go).
 //
-// The costs of listing the taps of a position, relative to a bilinear position of an image. A list has a fixed part and
-// a part for each tap, except for the two modes of storeInnerTaps. These and the following ratios are fitted to calls
-// of 1 to 128 channels, 32x32 to 224x224 samples, on an EPYC with AVX2.
+// The costs of listing the taps of a position, relative to a bilinear position of an image. A list has a fixed cost and
+// a cost for each tap. The two modes of storeInnerTaps have only a fixed cost. These and the following ratios are
+// fitted to calls of 1 to 128 channels and 32x32 to 224x224 samples, on an EPYC with AVX2.
 const listedPositionCost, listedTapCost, nearestListCost = 3.5, .33, .85
 
 // The costs of a tap and of storing a result of one channel, relative to a bilinear sample of four taps.

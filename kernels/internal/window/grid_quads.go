@@ -18,7 +18,7 @@ const (
 	// maxPixelChannels is the maximum number of channels of a pixel that are adjacent in memory: a cache line of float32.
 	maxPixelChannels = 16
 	// A row of positions whose samples are summed by quads is divided into about quadGroups groups, so that workers can
-	// share it. A group has at least minQuadPositions positions, unless the row has fewer.
+	// share it. A group has at least minQuadPositions positions, or all positions of a shorter row.
 	minQuadPositions, quadGroups = 128, 8
 )
 
@@ -29,9 +29,9 @@ func quadLanes(channels int) int { return kit.DivUp(channels, quadChannels) * qu
 func pixelChannels(channels int) int { return min(maxPixelChannels, quadLanes(channels)) }
 
 // copyToQuads copies a float32 operand [N,C,...] to scratch memory [N, blocks of channels, pixels + 1, channels of a
-// block]. The last pixel of a block is zero: taps outside the operand read it. For example, [1,20,4,5] becomes
+// block]. The last pixel of a block is zero. Taps outside the operand read this pixel. For example, [1,20,4,5] becomes
 // [1,2,21,16]: a block with channels 0 to 15, and a block with channels 16 to 19 and padding, which is not initialized.
-// The meta of the result has the operand's shape; its stride of channels is exact only for whole blocks.
+// The meta of the result has the operand's shape. The channel stride of the meta is exact only for whole blocks.
 func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
 	meta := operand.Meta
 	batch, channels, space := meta.Shape[0], meta.Shape[1], meta.Shape[2:]
@@ -62,7 +62,8 @@ func copyToQuads(builder *copies.KernelBuilder, operand kit.Buffer) kit.Buffer {
 	return array
 }
 
-// sumQuads is sumGroup for an operand in quads. It computes whole blocks of channels together, other channels by quads.
+// sumQuads is sumGroup for an operand in quads. It computes whole blocks of channels together, and other channels by
+// quads.
 func (k *gridKernel) sumQuads(group *gridGroup, out, in unsafe.Pointer, positions, channels int) {
 	mover, perBlock := strided.MoverOf(elemBytes), pixelChannels(k.channels)
 	for channel := 0; channel < channels; {

@@ -7,10 +7,10 @@ import "unsafe"
 // hasQuadCode is false: this build has no assembly.
 const hasQuadCode = false
 
-// sampleQuads would sum the taps of four channels at a time. It is not called: see hasQuadCode.
+// sampleQuads is never called, because hasQuadCode is false. Other builds have it in assembly.
 func sampleQuads(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int) {
 }
 
-// sampleBlocks would sum the taps of 16 channels at a time. It is not called: see hasQuadCode.
+// sampleBlocks is never called, like sampleQuads.
 func sampleBlocks(n int, out unsafe.Pointer, outStep int, in unsafe.Pointer, taps *gridTap, tapCount int) {
 }

@@ -16,9 +16,9 @@ type gridSamplerAttrs struct {
 	AlignCorners      bool `attr:"align_corners" default:"false" doc:"-1 and 1 are the centres of the outermost elements, not their edges"`
 }
 
-// GridSampler is aten::grid_sampler. For an image of width 4 and align_corners, for example, the grid coordinate x = 0
-// is position 1.5 in a row. Bilinear interpolation then has the taps 1 and 2 in each of two rows, with weights 1/2 in
-// x.
+// GridSampler is aten::grid_sampler. For example, in an image of width 4 with align_corners, the grid coordinate x = 0
+// is position 1.5 of a row. Bilinear interpolation then has the taps 1 and 2 in each of two rows. Their weights along x
+// are 1/2.
 var GridSampler = kit.Define[*gridSamplerAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "grid_sampler",
@@ -87,8 +87,8 @@ func checkGrid(attrs *gridSamplerAttrs, input, grid tensor.Type) error {
 // isBetween reports whether x is in the range from least to greatest.
 func isBetween(x, least, greatest int) bool { return x >= least && x <= greatest }
 
-// compileGridSampler returns the kernel of a call. It first copies a float32 operand to quads, unless the samples have
-// few taps for the size of the operand.
+// compileGridSampler returns the kernel of a call. It first copies a float32 operand to quads if this is faster
+// (usesQuads).
 func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 	if call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, nil
@@ -106,8 +106,8 @@ func compileGridSampler(call *graph.Call) (*graph.Kernel, error) {
 }
 
 // usesQuads reports whether copying the operand to quads (four adjacent channels) is faster. The operand must have
-// several channels, because a single one would be copied to four times its size. All samples together must have at
-// least as many taps as the operand has elements.
+// several channels, because a single channel would be copied to four times its size. The total number of taps of all
+// samples must be at least the number of elements of the operand.
 func usesQuads(call *graph.Call) bool {
 	operand := call.Meta(0)
 	if !hasQuadCode || operand.Shape[1] < 2 {
@@ -127,8 +127,8 @@ func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
 	return sampling
 }
 
-// gridWork returns the work of a call. The work does not depend on the walk (the order of loops), and not on the values
-// of the grid. Large operands take up to 1.6 times as long for random positions as for smooth ones; the estimate is
+// gridWork returns the work of a call. The work depends neither on the walk (the order of loops) nor on the values of
+// the grid. For large operands, random positions take up to 1.6 times as long as smooth positions. The estimate is
 // between these times.
 func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	work := graph.Work{StartedSteps: 1, Flops: gridFlops(c)}
@@ -139,7 +139,8 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	}
 	taps, channels := float64(maxTapsOf(mode, out.Rank()-2)), out.Shape[1]
 	positions := float64(out.Numel() / channels)
-	// All channels share the list of taps of a position. Its cost is relative to a bilinear position of an image.
+	// All channels share the list of taps of a position. The cost of a list is relative to a bilinear position of an
+	// image.
 	listCost := listedPositionCost + float64(listedTapCost*taps)
 	if mode != gridBicubic && out.Rank() == 4 {
 		listCost = [...]float64{gridBilinear: 1, gridNearest: nearestListCost}[mode]
@@ -157,8 +158,8 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	// The sums of taps, four channels together.
 	lanes := quadLanes(channels) // channels, rounded up to whole quads
 	work.AddUnits(gridQuad, positions*float64(lanes/quadChannels)*(quadResultCost+float64(quadTapCost*taps)))
-	// The operand is copied to quads, and blocks of results are transposed. Reading quads at random takes about twice
-	// the time of writing them: 3*copiedBytes is one write and one read.
+	// The operand is copied to quads, and blocks of results are transposed. Random reads of quads take about twice as
+	// long as writes, so one write and one read count as 3*copiedBytes.
 	copiedBytes := float64(operand.Numel() / operand.Shape[1] * lanes * elemBytes)
 	work.Bytes[graph.Tiled] = float64(operand.Bytes()) + float64(3*copiedBytes) + float64(out.Bytes())
 	return work

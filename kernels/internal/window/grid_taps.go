@@ -78,9 +78,9 @@ func (s *gridSampling) storeTaps(point *[3]float64, tapsByAxis *[3][4]gridTap, t
 	return count
 }
 
-// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. A sample of a volume
-// has no such weights: it omits taps at indices that are not finite, or the indices are clipped. In mode nearest, each
-// weight is 1. In mode bilinear with padding other than zeros, indices are clipped before weights are computed.
+// isUndefined reports whether the weights of a sample are NaN because a coordinate is not finite. Samples of volumes
+// never have NaN weights, because taps at such indices are omitted or clipped. In mode nearest, each weight is 1. In
+// mode bilinear with padding other than zeros, indices are clipped before weights are computed.
 func (s *gridSampling) isUndefined(point *[3]float64) bool {
 	isVolume, isClipped := len(s.axes) == 3, s.mode == gridBilinear && s.padding != padZeros
 	if isVolume || isClipped || s.mode == gridNearest {
@@ -118,8 +118,8 @@ func (s *gridSampling) fractionalIndex(x float64, size int) float64 {
 	return (float64((x+1)*float64(size)) - 1) / 2 // float64(...) prevents a fused multiply-subtract
 }
 
-// paddedIndex maps a fractional index x outside the axis to one inside, as the padding mode requires. Zero padding
-// keeps the index.
+// paddedIndex maps a fractional index x outside the axis to an index inside, as the padding mode requires. Padding with
+// zeros keeps the index.
 func (s *gridSampling) paddedIndex(x float64, size int) float64 {
 	switch s.padding {
 	case padBorder:
@@ -130,8 +130,8 @@ func (s *gridSampling) paddedIndex(x float64, size int) float64 {
 	return x
 }
 
-// reflectedIndex reflects an index at the borders of the axis until it is between them. The borders are the centres of
-// the outer elements or, without alignCorners, their edges.
+// reflectedIndex reflects an index at the two borders of the axis until it is between the borders. With alignCorners,
+// the borders are the centres of the first and last elements. Otherwise they are the outer edges of these elements.
 func (s *gridSampling) reflectedIndex(x float64, size int) float64 {
 	lowerBorder, borderDistance := -0.5, float64(size)
 	if s.alignCorners {
@@ -160,8 +160,8 @@ func (s *gridSampling) clippedIndex(x float64, size int) float64 {
 	return 0
 }
 
-// appendTap appends the element at an index, an integer, to the taps of an axis, and returns the new number of taps.
-// count is the number of taps so far. It omits an element outside the axis.
+// appendTap appends the element at an index to the taps of an axis, and returns the new number of taps. The index is an
+// integer. count is the number of taps so far. An element outside the axis is omitted.
 func (axis *gridAxis) appendTap(taps *[4]gridTap, count int, index, weight float64) int {
 	if index >= 0 && index < float64(axis.size) {
 		taps[count] = gridTap{int(index) * axis.stride, weight}
@@ -171,8 +171,8 @@ func (axis *gridAxis) appendTap(taps *[4]gridTap, count int, index, weight float
 }
 
 // storeInnerTaps stores the taps of samples of an image. In mode bilinear, sample i has four taps from taps[4*i] on. In
-// mode nearest, it has the tap taps[i]. A sample with a tap outside the image gets a count of 0, and the caller then
-// calls storeTaps. storeInnerTaps takes less than half the time of storeTaps.
+// mode nearest, sample i has the tap taps[i]. A sample with a tap outside the image gets a count of 0, and the caller
+// then calls storeTaps for it. storeInnerTaps takes less than half the time of storeTaps.
 func (s *gridSampling) storeInnerTaps(points [][3]float64, taps []gridTap, counts []int) {
 	rows, columns := s.axes[0], s.axes[1]
 	lastRow, lastColumn := float64(rows.size-1), float64(columns.size-1)

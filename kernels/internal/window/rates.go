@@ -25,7 +25,8 @@ func Rates() []graph.Rate {
 	sample := func(image tensor.Meta, positions int) graph.RateCall { // a call with positions x positions samples
 		return graph.RateCall{Op: "grid_sampler", In: []tensor.Meta{image, kit.F32(image.Shape[0], positions, positions, 2)},
 			Make: func(g *graph.Graph, in []any) []*graph.Value {
-				// Operands are below 1.25. The product is below 1, because samples outside an image cost more.
+				// Operands are below 1.25. The factor keeps the coordinates below 1, because samples outside an image
+				// cost more.
 				return g.Apply("grid_sampler", nil, in[0], g.Apply("mul", graph.Attrs{"other": .75}, in[1])[0])
 			}}
 	}
@@ -36,7 +37,7 @@ func Rates() []graph.Rate {
 			Calls: []graph.RateCall{nearest(kit.F32(1, 36, 14, 14)), nearest(kit.F32(1, 64, 28, 28))}},
 		{Name: gridList, Unit: "the list of the taps of a bilinear sample of an image",
 			Calls: []graph.RateCall{sample(kit.F32(1, 1, 64, 64), 64), sample(kit.F32(1, 1, 112, 112), 80)}},
-		// The image has more elements than the samples have taps, so that it is not copied to quads.
+		// The image has more elements than all samples have taps, so it is not copied to quads.
 		{Name: gridSample, Unit: "a bilinear sample of one channel",
 			Calls: []graph.RateCall{sample(kit.F32(1, 24, 48, 48), 20), sample(kit.F32(1, 64, 32, 32), 14)}},
 		{Name: gridQuad, Unit: "a bilinear sample of four channels, with vectors",

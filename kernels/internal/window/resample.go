@@ -12,14 +12,14 @@ import (
 // Separable interpolation resamples one dimension after another. Along a dimension, each index of the result has taps:
 // elements of the operand, with weights. The result is the weighted sum of its taps.
 //
-// For example, linear interpolation doubles a dimension of 4 elements x as follows. Index i of the result is at
-// position (i+0.5)/2 - 0.5 of the operand. Index 3 is at position 1.25. Its taps are element 1 with weight 0.75 and
-// element 2 with weight 0.25. The result is 0.75*x[1] + 0.25*x[2].
+// For example, let linear interpolation double a dimension of 4 elements x. Index i of the result is at position
+// (i+0.5)/2 - 0.5 of the operand, so index 3 is at position 1.25. The taps of index 3 are element 1 with weight 0.75
+// and element 2 with weight 0.25. Element 3 of the result is 0.75*x[1] + 0.25*x[2].
 //
 // A [resampling] describes a call. It has an [axisTaps] for each dimension, which computes the taps. A resampling is a
 // selection if each result is a copy of one element or has no taps, as in nearest-neighbour interpolation. The kernel
-// of a selection copies along all dimensions at once (selection.go). Other kernels compute weighted sums, in a pass for
-// each dimension (resample_pass.go).
+// of a selection copies along all dimensions at once (selection.go). Other kernels compute weighted sums, with one pass
+// for each dimension (resample_pass.go).
 
 // resampling describes a separable interpolation of an operand.
 type resampling struct {
@@ -32,7 +32,7 @@ type resampling struct {
 type axisTaps struct {
 	outSize int // size of the dimension in the result
 	maxTaps int // maximum number of taps per index
-	// isNearest is set if each index is known to have one tap of weight 1, or none. Other taps have weight 0.
+	// isNearest is set if each index is known to have at most one tap of weight 1, and all other taps have weight 0.
 	isNearest bool
 	// eachTap calls add for each tap of index i. element is the tap's index in the operand.
 	eachTap func(i int, add func(element int, weight float64))
@@ -116,14 +116,15 @@ func (r *resampling) isSelection() bool {
 	return true
 }
 
-// isSelection reports whether each index is known to have one tap of weight 1, or none, besides taps of weight 0.
+// isSelection reports whether each index is known to have at most one tap of weight 1, and all other taps have weight
+// 0.
 func (t *axisTaps) isSelection() bool {
 	const everyIndex = 1
 	return t.isNearest || t.hasStaticTable() && t.hasOnlyUnitTaps(everyIndex)
 }
 
-// hasOnlyUnitTaps reports whether each of the indices 0, step, 2*step, ... has exactly one tap of weight 1, besides
-// taps of weight 0. Estimates of the work use a step greater than 1 (resample_work.go).
+// hasOnlyUnitTaps reports whether each of the indices 0, step, 2*step, ... has exactly one tap of weight 1, and all
+// other taps have weight 0. Estimates of the work use a step greater than 1 (resample_work.go).
 func (t *axisTaps) hasOnlyUnitTaps(step int) bool {
 	for i := 0; i < t.outSize; i += step {
 		count, unitCount := 0, 0

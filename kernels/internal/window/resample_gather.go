@@ -25,8 +25,8 @@ func (p *resamplePass[T]) gatherPhase() graph.Phase {
 	}}
 }
 
-// gatherRows computes the rows of the result from begin to end-1. Row outer*outSize + index is at an outer index and an
-// index of the resampled dimension.
+// gatherRows computes rows [begin, end) of the result. Row outer*outSize + index is at index `outer` of the outer
+// dimension, and at index `index` of the resampled dimension.
 func (p *resamplePass[T]) gatherRows(mem *graph.Mem, begin, end int) {
 	lists, operand, result := p.table.listsOf(mem), p.src.Address(mem), p.dst.Address(mem)
 	outSize := p.taps.outSize
@@ -42,9 +42,9 @@ func (p *resamplePass[T]) gatherRows(mem *graph.Mem, begin, end int) {
 	}
 }
 
-// gatherLine computes the results at indices from begin to end-1 of the resampled dimension, for one outer and one
-// inner index. dst begins at the first of these results, and src at index 0 of the operand. Elements with neighbouring
-// indices are p.inner elements apart, in both.
+// gatherLine computes the results at indices [begin, end) of the resampled dimension, for one outer and one inner
+// index. dst begins at the first of these results, and src begins at index 0 of the operand. In both, elements with
+// neighbouring indices are p.inner elements apart.
 func (p *resamplePass[T]) gatherLine(ctx context.Context, lists *tapLists[T], dst, src []T, begin, end int) {
 	inner, position := p.inner, 0 // position of the result in dst
 	for index := begin; index < end; index++ {

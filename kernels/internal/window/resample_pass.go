@@ -11,13 +11,13 @@ import (
 
 // The kernel of a [resampling] that computes weighted sums runs a pass for each dimension that changes. A pass reads a
 // dense array [outer, inSize, inner] and writes a dense array [outer, outSize, inner]. A row has `inner` contiguous
-// elements. Each row of the result is a weighted sum of rows of the operand: the taps ([axisTaps]).
+// elements. Each row of the result is a weighted sum of rows of the operand, which are the taps ([axisTaps]).
 //
 // For example, the pass that doubles the height of row-major images [3, 32, 48] has outer 3, inSize 32, outSize 64 and
 // inner 48. In linear interpolation, row 3 of an image in the result is 0.75*(row 1) + 0.25*(row 2).
 
-// passGeometry has the sizes of the operand of a pass, and the taps of the resampled dimension. outSize is a field of
-// taps.
+// passGeometry has the sizes of the operand of a pass, and the taps of the resampled dimension. The field outSize of
+// taps has the size of this dimension in the result.
 type passGeometry struct {
 	outer, inSize, inner int
 	taps                 *axisTaps
@@ -34,8 +34,8 @@ type resamplePass[T float32 | float64] struct {
 }
 
 // resampleKernel returns the kernel of weighted sums. The kernel first copies the operand to a dense array of T, whose
-// dimensions have the order of the result. It then runs the passes, and last copies the array of the last pass to the
-// result. Both copies are omitted if they would change nothing.
+// dimensions have the order of the result. It then runs the passes. Finally it copies the array of the last pass to the
+// result. Each of the two copies is omitted if it would change nothing.
 func resampleKernel[T float32 | float64](resample *resampling, call *graph.Call) (*graph.Kernel, error) {
 	kernel, order := &passKernel{dtype: tensor.DTypeOf[T]()}, storageOrder(call.Out[0])
 	operand, err := permuted(kit.InBuffer(call, 0), order)
@@ -100,8 +100,8 @@ func (r *resampling) passes(storedShape, order []int) (list []passGeometry) {
 }
 
 // passOrder returns the dimensions that change, in the order of their passes. Shrinking dimensions precede growing
-// dimensions, which minimizes work. Each pass rounds, so the order of the passes affects results. It does not depend on
-// the layout, so results do not depend on the layout either.
+// dimensions, which minimizes work. Each pass rounds, so the order of the passes affects results. The order does not
+// depend on the layout, so that results do not depend on the layout either.
 func (r *resampling) passOrder(shape []int) (list []int) {
 	for d, taps := range r.taps {
 		if taps != nil && taps.outSize < shape[d] {
@@ -116,8 +116,8 @@ func (r *resampling) passOrder(shape []int) (list []int) {
 	return list
 }
 
-// storageOrder returns the order of dimensions in memory, slowest first. The arrays of all passes have this order. If
-// the result is not dense, it is row-major order.
+// storageOrder returns the order of the result's dimensions in memory, the slowest dimension first. The arrays of all
+// passes have this order. If the result is not dense, the order is row-major.
 func storageOrder(out tensor.Meta) []int {
 	if order, ok := tensor.OrderOf(out); ok {
 		return order.Dims()

@@ -13,21 +13,21 @@ import (
 )
 
 // A [resamplePass] computes an array [outer, outSize, inner] from an array [outer, inSize, inner]. A row has `inner`
-// contiguous elements. If rows are long, the functions of this file compute each row of the result by compiled loops,
-// as a weighted sum of rows of the operand: the taps. For example, linear interpolation that doubles inSize gives row 3
-// of the result as 0.75*(row 1) + 0.25*(row 2). The table of the pass has the taps and weights of each index in [0,
-// outSize).
+// contiguous elements. If rows are long, the functions of this file compute each row of the result by compiled loops. A
+// row of the result is a weighted sum of rows of the operand, which are the taps. For example, if linear interpolation
+// doubles inSize, row 3 of the result is 0.75*(row 1) + 0.25*(row 2). The table of the pass has the taps and weights of
+// each index in [0, outSize).
 
 const (
 	// minRowElements is the minimum number of elements of a row that compiled loops sum.
 	minRowElements = 8
 	// maxSumTaps is the maximum number of taps that one loop sums. A sum of more taps takes several loops.
 	maxSumTaps = 4
-	// minLongRow is the minimum number of elements of a long row. Each long row takes a call of a loop. Shorter rows
-	// share a call if they have the same weights: the same index of the resampled dimension, and consecutive outer
-	// indices.
+	// minLongRow is the minimum number of elements of a long row. Each long row takes a separate call of a loop.
+	// Shorter rows share a call if they have the same weights. Such rows have the same index of the resampled
+	// dimension, and consecutive outer indices.
 	minLongRow = 1024
-	// maxSharedRows is the maximum number of rows that share a call. More rows would evict one another from the cache.
+	// maxSharedRows is the maximum number of rows that share a call. More rows would not fit in the cache together.
 	maxSharedRows = 8
 )
 
@@ -39,8 +39,8 @@ type rowLoops struct {
 	state    graph.PerWorker[loopState]
 }
 
-// loopState has the arguments of a loop: the result; then, for each tap, a row of the operand and a weight; and then,
-// for a loop of addToSum, the sum to which it adds, which is the result again.
+// loopState has the arguments of a loop. The first argument is the result. For each tap, a row of the operand and a
+// weight follow. A loop of addToSum has a last argument, the sum to which it adds, which is the result again.
 type loopState struct {
 	loops.State
 	ptrs       [2 + 2*maxSumTaps]unsafe.Pointer // by argument: address of the first row
@@ -65,7 +65,7 @@ func (p *resamplePass[T]) rowPhase() (graph.Phase, error) {
 			outer, index := unit/outSize*maxRows, unit%outSize
 			rows := min(maxRows, p.outer-outer)
 			firstResult := kit.AddressOf[T](dst, (outer*outSize+index)*p.inner)
-			elements, weights := lists.at(index) // of each tap: the row of the operand, and its weight
+			elements, weights := lists.at(index) // by tap: the row of the operand, and the weight
 			if len(elements) == 0 {
 				p.storeOutside(firstResult, rows)
 			} else {
@@ -102,8 +102,8 @@ func (l *rowLoops) compile(dtype tensor.DType, maxTaps int) (err error) {
 	return nil
 }
 
-// sumLoop compiles a loop that sums weighted taps. Operand 2*k is an element of tap k, and operand 2*k+1 its weight. If
-// addsToSum is true, the loop adds the taps to a sum, which is the last operand.
+// sumLoop compiles a loop that sums weighted taps. Operand 2*k is the elements of tap k, and operand 2*k+1 is the
+// weight of tap k. If addsToSum is true, the loop adds the taps to a sum, which is the last operand.
 func sumLoop(dtype tensor.DType, taps int, addsToSum bool) (*loops.Loop, error) {
 	operands := 2 * taps
 	if addsToSum {
@@ -142,7 +142,7 @@ func (p *resamplePass[T]) storeOutside(dst unsafe.Pointer, rows int) {
 }
 
 // sumRows computes rows of the result with the same taps and with consecutive outer indices. dst is the address of the
-// first of these rows, and src the address of the operand's row 0 at the same outer index.
+// first of these rows. src is the address of the operand's row 0 at the same outer index.
 func (p *resamplePass[T]) sumRows(state *loopState, elements []int, weights []T, dst, src unsafe.Pointer, rows int) {
 	size := int(unsafe.Sizeof(p.outsideValue))
 	dstStride, srcStride := p.taps.outSize*p.inner*size, p.inSize*p.inner*size

@@ -52,8 +52,8 @@ func (r *resampling) addWork(work *graph.Work, shape []int, out tensor.Meta) {
 	}
 }
 
-// mayBeSelection reports whether each result is likely a copy of one element, as in mode nearest. It is an estimate for
-// costs; [resampling.isSelection] is exact.
+// mayBeSelection estimates, for costs, whether each result is a copy of one element, as in mode nearest.
+// [resampling.isSelection] is exact.
 func (r *resampling) mayBeSelection() bool {
 	for _, taps := range r.taps {
 		if taps == nil {

@@ -101,7 +101,7 @@ func newResize(c *graph.Call) (*resampling, error) {
 		if plan.scales != nil {
 			scale = plan.scales[i]
 		}
-		isCopied := outSize == inSize && scale == 1 && !isCrop // then the dimension has no taps (nil)
+		isCopied := outSize == inSize && scale == 1 && !isCrop // a copied dimension has no taps (nil)
 		if isCopied {
 			continue
 		}
@@ -172,7 +172,7 @@ func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, sc
 const aspectLimit = 1 << 30
 
 // planAspect resizes all axes by the smallest or the largest of their factors, and rounds sizes half up. Factors are
-// compared as fractions, because sizes may be symbols. The returned scales are valid for known sizes only.
+// compared as fractions, because sizes may be symbols. The returned scales are valid only for known sizes.
 func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
 	if len(axes) == 0 {
 		return nil, nil, nil
@@ -188,7 +188,7 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 		case kit.SizeAtLeast(inSize, aspectLimit):
 			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", dim)
 		}
-		// The factors size/inSize and attrs.Sizes[best]/shape[axes[best]], multiplied by both denominators.
+		// These are the factors size/inSize and attrs.Sizes[best]/shape[axes[best]], multiplied by both denominators.
 		factor, bestFactor := size.Mul(shape[axes[best]]), attrs.Sizes[best].Mul(inSize)
 		if attrs.KeepAspect == "not_smaller" {
 			factor, bestFactor = bestFactor, factor
@@ -273,14 +273,14 @@ func (axis *resizeAxis) maxTaps() int {
 }
 
 // stretchedTaps returns the number of taps of a filter that is stretched for downsampling. radius is the radius, in
-// elements, before stretching. The taps are numbered from firstStretchedTap to 1 - firstStretchedTap: from -1 to 2, for
-// example, for radius 1 and scale 0.5.
+// elements, before stretching. The taps are numbered from firstStretchedTap to 1 - firstStretchedTap. For example,
+// radius 1 and scale 0.5 give the taps -1 to 2.
 func (axis *resizeAxis) stretchedTaps(radius float64) int {
 	return 2 - 2*axis.firstStretchedTap(radius)
 }
 
-// firstStretchedTap returns the first tap of a stretched filter, relative to the element before the source position.
-// The limit MaxProduct keeps the conversion to int valid for a tiny scale.
+// firstStretchedTap returns the number of the first tap of a stretched filter. Tap 0 is the element before the source
+// position. The limit MaxProduct keeps the conversion to int valid for a tiny scale.
 func (axis *resizeAxis) firstStretchedTap(radius float64) int {
 	return int(math.Floor(max(-radius/min(axis.scale, 1), -kit.MaxProduct))) + 1
 }
@@ -291,10 +291,10 @@ func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
 	if axis.attrs.Coordinates == "tf_crop_and_resize" && (position < 0 || position > float64(axis.inSize-1)) {
 		return
 	}
-	// The position is in (base, base+1]: a position on an element belongs to the gap before it.
+	// The position is in (base, base+1], so a position on an element belongs to the gap before this element.
 	base := math.Ceil(position) - 1
 	first, weights := axis.weights(position - base)
-	// Positions far outside the input are moved to 4 elements from it, so that the conversion to int is valid.
+	// Positions far outside the input are moved to 4 elements outside, so that the conversion to int is valid.
 	firstElement := int(max(min(base, float64(axis.inSize)+4), -4)) + first
 	isInside := func(tap int) bool { return firstElement+tap >= 0 && firstElement+tap < axis.inSize }
 	sum := 1.0 // of the weights that are used
@@ -345,8 +345,8 @@ func cubicFilter(d, a float64) float64 {
 	return 0
 }
 
-// stretchedWeights returns the weights, like the method weights, for a filter that is stretched for downsampling.
-// radius is the radius before stretching. filter returns the weight of an element by its distance.
+// stretchedWeights is the method weights for a filter that is stretched for downsampling. radius is the radius before
+// stretching. filter returns the weight of an element from its distance.
 func (axis *resizeAxis) stretchedWeights(radius, t float64, filter func(float64) float64) (first int,
 	weights []float64) {
 	scale := min(axis.scale, 1)
@@ -363,8 +363,8 @@ func (axis *resizeAxis) stretchedWeights(radius, t float64, filter func(float64)
 	return first, weights
 }
 
-// nearestWeights returns the weights of the elements before and after a position. t is the distance from the first
-// element to the position.
+// nearestWeights returns the weights of the elements before and after a position. t is the distance from the element
+// before it to the position.
 func nearestWeights(mode string, t float64) []float64 {
 	takesSecond := t == 1 // the position is on the second element
 	switch mode {
@@ -383,7 +383,8 @@ func nearestWeights(mode string, t float64) []float64 {
 }
 
 // resizeLoops returns the loops over the dimensions that are not resized. It returns no loops if all dimensions may be
-// resized: the call has roi, or it has sizes and no axes. A dimension in axes counts as resized unless its scale is 1.
+// resized. This is the case if the call has roi, or has sizes but no axes. A dimension in axes counts as resized if its
+// scale is not 1.
 func resizeLoops(call *graph.Call) []graph.Parallel {
 	attrs := kit.Attrs[*resizeAttrs](call)
 	if attrs.Axes == nil && attrs.Sizes != nil || attrs.Roi != nil {

@@ -83,7 +83,7 @@ var RoiAlign = kit.Define[*roiAlignAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Compile: compileRoiAlign},
 })
 
-// checkRoiImage returns an error if index, which a roi gives for its image, is not in the batch of images.
+// checkRoiImage returns an error if index, the image index of a roi, is not in the batch of images.
 func checkRoiImage(index float64, images int) error {
 	if !(index >= 0 && index < float64(images)) {
 		return fmt.Errorf("roi_align: image index %v is out of bounds for dimension 0 with size %d", index, images)
@@ -104,7 +104,7 @@ type roiPlane struct {
 	pixel         func(row, col int) float64 // returns a pixel
 }
 
-// roiBin is a bin of a roi, in pixels of the image: its first corner and its size.
+// roiBin is the first corner and the size of a bin, in pixels of the image.
 type roiBin struct{ y, x, height, width float64 }
 
 // bin returns the bin at (binRow, binCol) of a roi. roi is a row of the operand rois: the index of the image, then x1,
@@ -125,14 +125,14 @@ func (attrs *roiAlignAttrs) bin(roi *[5]float64, binRow, binCol int) roiBin {
 		height: binHeight, width: binWidth}
 }
 
-// binResult returns the result of a bin for one channel. mem may be nil: then the context is not checked.
+// binResult returns the result of a bin for one channel. If mem is nil, the context is not checked.
 func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, bin roiBin, plane *roiPlane) float64 {
 	rowSamples, colSamples := attrs.samplesAlong(bin.height), attrs.samplesAlong(bin.width)
 	sum, maximum := 0.0, math.Inf(-1)
 	for i := range rowSamples {
 		y := bin.y + (float64(i)+0.5)*bin.height/float64(rowSamples)
 		isRowInside := y >= -1 && y <= float64(plane.height)
-		if !isRowInside && colSamples > 0 { // all samples of the row are 0: they do not change the sum
+		if !isRowInside && colSamples > 0 { // all samples of the row are 0 and do not change the sum
 			maximum = max(maximum, 0)
 			continue
 		}
@@ -152,7 +152,8 @@ func (attrs *roiAlignAttrs) binResult(mem *graph.Mem, bin roiBin, plane *roiPlan
 	return sum / float64(max(1, rowSamples*colSamples))
 }
 
-// samplesAlong returns the number of samples of a bin along a dimension. binSize is the bin's size in pixels.
+// samplesAlong returns the number of samples of a bin along a dimension. binSize is the size of the bin along this
+// dimension, in pixels.
 func (attrs *roiAlignAttrs) samplesAlong(binSize float64) int {
 	if attrs.SamplingRatio > 0 {
 		return attrs.SamplingRatio
@@ -163,8 +164,8 @@ func (attrs *roiAlignAttrs) samplesAlong(binSize float64) int {
 	return int(min(math.Ceil(binSize), maxRoiSamples))
 }
 
-// sample samples the plane at (y, x). Samples more than a pixel outside the plane are 0. sum is the interpolated value.
-// maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
+// sample interpolates the plane at (y, x). Samples more than a pixel outside the plane are 0. sum is the interpolated
+// value. maximum is the maximum of the four weighted pixels, which ONNX's mode max uses.
 func (p *roiPlane) sample(y, x float64) (sum, maximum float64) {
 	height, width, pixel := p.height, p.width, p.pixel
 	if height == 0 || width == 0 || !(y >= -1 && y <= float64(height) && x >= -1 && x <= float64(width)) {

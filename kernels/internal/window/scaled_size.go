@@ -8,11 +8,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// ScaledSize returns the integer part of the float64 product size*factor, at most tensor.MaxBytes, as PyTorch and ONNX
-// compute it. For a symbolic size, ScaledSize returns size*p/q rounded down, with integers p and q: N*3/5 for a size N
-// and the factor 0.6. It then records a guard: the condition that the size is in a range in which both formulas agree.
-// If it finds no integers p and q, or if the hint of the size (a typical value) is outside the range, it fixes the
-// symbolic size to the hint.
+// ScaledSize returns the integer part of the float64 product size*factor, as PyTorch and ONNX do, but at most
+// tensor.MaxBytes. For a symbolic size, ScaledSize returns size*p/q rounded down, with integers p and q. For example,
+// it returns N*3/5 for a size N and the factor 0.6. It then records a guard, the condition that the size is in a range
+// in which both formulas agree. If there are no such integers p and q, or if the hint of the size (a typical value) is
+// outside the range, it fixes the symbolic size to the hint.
 func ScaledSize(size sym.Int, factor float64) sym.Int {
 	if _, isKnown := size.Known(); isKnown {
 		return sym.Of(scaledNumber(size.Hint(), factor))
@@ -38,16 +38,16 @@ func scaledNumber(size int, factor float64) int {
 	return int(min(float64(size)*factor, tensor.MaxBytes))
 }
 
-// ratio returns the first convergent p/q of the continued fraction of factor that rounds to factor in float64, for
-// example 3/5 for 0.6. ok is false if no such p and q are at most 2^36. Products of such numbers and usual sizes do not
-// overflow.
+// ratio returns the first convergent p/q of the continued fraction of factor that rounds to factor in float64. For
+// example, it returns 3/5 for 0.6. ok is false if p or q would exceed 2^36. Within this limit, products with usual
+// sizes do not overflow.
 func ratio(factor float64) (p, q int, ok bool) {
 	remainder := new(big.Rat).SetFloat64(factor) // nil for infinities and NaN
 	if remainder == nil || factor <= 0 {
 		return 0, 0, false
 	}
 	const limit = min(1<<36, math.MaxInt/4)
-	// A convergent is quotient times the previous convergent plus the convergent before it, for p and for q.
+	// The next p is quotient times the previous p plus the p before the previous one, and likewise for q.
 	p, q = 1, 0
 	for previousP, previousQ := 0, 1; ; {
 		whole := new(big.Int).Quo(remainder.Num(), remainder.Denom())
@@ -71,13 +71,13 @@ func ratio(factor float64) (p, q int, ok bool) {
 }
 
 // agreeingSizes returns a range, least to greatest, of sizes around the given size in which two formulas agree: for
-// each s in the range, s*p/q and the float64 product s*factor have the same integer part. If they differ for the given
-// size, the range does not contain it. factor is p/q rounded to float64.
+// each s in the range, s*p/q and the float64 product s*factor have the same integer part. If the formulas differ for
+// the given size, the range does not contain it. factor is p/q rounded to float64.
 //
-// The relative difference of s*factor and s*p/q is less than 2/2^53. The absolute difference is therefore less than 1/q
+// The relative difference of s*factor and s*p/q is less than 2/2^53. Therefore the absolute difference is less than 1/q
 // for sizes less than 2^52/p. Hence the integer parts differ only if two conditions hold. First, s*p/q is an integer,
-// so s is a multiple of q. Second, s*factor is less than this integer. This needs factor < (p/q)*(1 - 1/2^54): with a
-// smaller difference, s*factor rounds to the integer.
+// so s is a multiple of q. Second, s*factor is less than this integer. The second condition requires factor < (p/q)*(1
+// - 1/2^54), because s*factor otherwise rounds to the integer.
 func agreeingSizes(size, p, q int, factor float64) (least, greatest int) {
 	greatest = int(min(1<<52/int64(p), math.MaxInt))
 	exact := big.NewRat(int64(p), int64(q))

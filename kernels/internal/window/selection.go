@@ -15,12 +15,12 @@ import (
 const maxPieceElements = 1 << 20
 
 // selection is the kernel of a [resampling] in which each result is a copy of one element of the operand, or
-// outsideValue. It copies the result row by row, a row in pieces of up to maxPieceElements elements. A row has the
-// elements along the last dimension.
+// outsideValue. A row has the elements along the last dimension. Rows are copied in pieces of up to maxPieceElements
+// elements.
 //
-// The element at index (i, j) of a 2-dim result is at the byte offset tables[0][i] + tables[1][j] of the operand,
-// unless one of the two entries is -1. For example, nearest-neighbour interpolation that doubles a row of 3 float32
-// elements has the table 0 0 4 4 8 8 for the last dimension.
+// Element (i, j) of a 2-dim result is at the byte offset tables[0][i] + tables[1][j] of the operand. If one of the two
+// entries is -1, the element is outsideValue. For example, nearest-neighbour interpolation that doubles a row of 3
+// float32 elements has the table 0 0 4 4 8 8 for the last dimension.
 type selection struct {
 	tables                 []indexTable // by dimension: byte offsets in the operand, or -1 for an index without taps
 	shape                  []int        // of the result
@@ -87,8 +87,8 @@ func (s *selection) copyPiece(mem *graph.Mem, row, piece int) {
 	}
 }
 
-// rowOffsets returns the byte offsets of a row of the result, dst, and of the row of the operand from which it is
-// copied, src. If isOutside is set, the row has no source and src is not valid.
+// rowOffsets returns the byte offset dst of a row of the result, and the byte offset src of the operand's row from
+// which it is copied. If isOutside is set, the row has no source, and src is not valid.
 func (s *selection) rowOffsets(mem *graph.Mem, row int) (dst, src int, isOutside bool) {
 	for d := len(s.shape) - 2; d >= 0; d-- {
 		i := row % s.shape[d]
@@ -101,8 +101,8 @@ func (s *selection) rowOffsets(mem *graph.Mem, row int) (dst, src int, isOutside
 	return dst, src, isOutside
 }
 
-// sourceIndex returns the index of the operand from which index i of the result is copied, along dimension d. It
-// returns -1 if index i has no tap.
+// sourceIndex returns the operand's index from which index i of the result is copied along dimension d. It returns -1
+// if index i has no tap.
 func (r *resampling) sourceIndex(d, i int) int {
 	if r.taps[d] == nil {
 		return i

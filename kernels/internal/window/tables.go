@@ -9,10 +9,10 @@ import (
 )
 
 // The tables of this file have entries for the indices of the result along one dimension. A table of up to
-// maxStaticEntries entries is static: it is computed when the kernel is compiled, and the kernel keeps it. A longer
-// table would take too much memory. A phase of the kernel computes it in scratch memory in each run.
+// maxStaticEntries entries is static: the kernel computes the table when it is compiled, and keeps it. Longer tables
+// would take too much memory. In each run, a phase of the kernel computes them in scratch memory.
 
-// maxStaticEntries is the maximum number of entries of a static table, which has about 1 MiB.
+// maxStaticEntries is the maximum number of entries of a static table. Such a table takes about 1 MiB.
 const maxStaticEntries = 1 << 16
 
 // indexBytes is the number of bytes of an int in scratch memory.
@@ -41,7 +41,7 @@ func newIndexTable(kernel *graph.Kernel, length int, number func(i int) int) ind
 	}
 	table.scratchOffset = kernel.Scratch
 	kernel.Scratch += kit.AlignUp(indexBytes * length)
-	const cost = 1 // of an entry, in elements of a copy
+	const cost = 1 // cost of an entry, in copied elements
 	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(length, cost, func(mem *graph.Mem, begin, end int) error {
 		fill(table.indicesOf(mem), begin, end)
 		return nil
@@ -49,7 +49,7 @@ func newIndexTable(kernel *graph.Kernel, length int, number func(i int) int) ind
 	return table
 }
 
-// indicesOf returns the list in a run.
+// indicesOf returns the list of the table during a run.
 func (t *indexTable) indicesOf(mem *graph.Mem) []int {
 	if t.staticList != nil || t.length == 0 {
 		return t.staticList
@@ -64,8 +64,8 @@ type tapTable[T float32 | float64] struct {
 	scratchOffset int         // for a table that is not static: the offset of the lists in scratch memory, in bytes
 }
 
-// tapLists has the lists of a [tapTable]. There are `stride` places for the taps of an index. The taps of index i are
-// the pairs elements[k], weights[k] for k from i*stride to i*stride + counts[i] - 1.
+// tapLists has the lists of a [tapTable]. The lists have `stride` places for the taps of an index. The taps of index i
+// are the pairs elements[k], weights[k] for k from i*stride to i*stride + counts[i] - 1.
 //
 // For example, linear interpolation from 2 to 3 elements with the corners aligned has the taps (element 0, weight 1),
 // (0, 0.5), (1, 0.5) and (1, 1). With stride 2, counts is [1 2 1], elements is [0 _ 0 1 1 _] and weights is
@@ -81,7 +81,7 @@ func (t *axisTaps) hasStaticTable() bool {
 	return kit.BoundedProduct(t.outSize, t.maxTaps) <= maxStaticEntries
 }
 
-// tabulatedTapMoves is the approximate cost of computing a tap of a table, in elements of a copy.
+// tabulatedTapMoves is the approximate cost of computing a tap of a table, in copied elements.
 const tabulatedTapMoves = 16
 
 // newTapTable returns the table of an axis. If the table is not static, it adds a phase and scratch memory to the
@@ -106,7 +106,8 @@ func newTapTable[T float32 | float64](kernel *graph.Kernel, axis *axisTaps) *tap
 	return table
 }
 
-// listsOf returns the lists in a run. Scratch memory has the counts, then the elements, then the weights.
+// listsOf returns the lists of the table during a run. Scratch memory has the counts, then the elements, then the
+// weights.
 func (t *tapTable[T]) listsOf(mem *graph.Mem) tapLists[T] {
 	if t.axis.hasStaticTable() {
 		return t.staticLists

@@ -11,9 +11,9 @@ import (
 
 // cubicWeights returns the weights of the four elements around a position, by Keys's cubic convolution with the
 // coefficient a. The position is between the second and the third element, at distance t from the second. For example,
-// t = 0.5 and a = -0.75 give the weights -0.09375, 0.59375, 0.59375, -0.09375. inner is the weight of an element at a
-// distance up to 1, and outer at a distance from 1 to 2. Each float64(...) rounds a product, so that the compiler uses
-// no fused multiply-add.
+// t = 0.5 and a = -0.75 give the weights -0.09375, 0.59375, 0.59375, -0.09375. inner returns the weight of an element
+// at a distance up to 1, and outer at a distance from 1 to 2. Each float64(...) rounds a product, which prevents fused
+// multiply-adds.
 func cubicWeights(t, a float64) [4]float64 {
 	inner := func(distance float64) float64 {
 		return float64((float64((a+2)*distance)-(a+3))*distance*distance) + 1
@@ -24,13 +24,13 @@ func cubicWeights(t, a float64) [4]float64 {
 	return [4]float64{outer(t + 1), inner(t), inner(1 - t), outer(2 - t)}
 }
 
-// nearestIndex returns the function from an index of the output to the index of its tap in the input, in
-// nearest-neighbour interpolation: floor(i * inputSize/outputSize). If factor is positive, 1/factor replaces
-// inputSize/outputSize. A factor is positive if the caller of the op gave it.
+// nearestIndex returns a function for nearest-neighbour interpolation. The function maps an index i of the output to
+// the index of its tap in the input: floor(i * inputSize/outputSize). If the caller of the op gave a factor, factor is
+// positive, and 1/factor replaces inputSize/outputSize.
 //
-// As in PyTorch, the arithmetic is float32 except for float64 images. If the output is twice as large as the input,
-// PyTorch's kernel for channels-last images halves the index and ignores the factor. nearestIndex uses the factor for
-// every layout.
+// As in PyTorch, the arithmetic is float64 for float64 images, else float32. If the output is twice as large as the
+// input, PyTorch's kernel for channels-last images halves the index and ignores the factor. nearestIndex uses the
+// factor for every layout.
 func nearestIndex(dtype tensor.DType, inputSize, outputSize int, factor float64) func(i int) int {
 	scale := float64(inputSize) / float64(outputSize)
 	if factor > 0 {

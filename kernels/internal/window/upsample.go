@@ -42,8 +42,8 @@ var (
 )
 
 // upsampleOp defines an op over images with the given number of spatial dimensions. mode is nearest, exact, linear or
-// cubic. Modes linear and cubic resample one spatial dimension after another. Modes nearest and exact copy all at once
-// (resample.go). The taps are those of upsampleTaps.
+// cubic. Modes linear and cubic resample one spatial dimension after another. Modes nearest and exact copy along all
+// dimensions at once (resample.go). upsampleTaps returns the taps.
 func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	checkedSizes := func(c *graph.Call) (outSizes []sym.Int, factors []float64, err error) {
 		inputType := c.Type(0)
@@ -70,7 +70,7 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	if alwaysRowMajor {
 		layoutDoc = " The result is row-major."
 	}
-	// Shapes of the operand, and spatial sizes of the result, of an example, by number of spatial dimensions.
+	// By number of spatial dimensions: the shape of the operand, and the spatial sizes of the result, of an example.
 	exampleShapes := [][]int{nil, {2, 3, 4}, {1, 2, 3, 4}, {1, 2, 2, 3, 4}}
 	exampleSizes := [][]int{nil, {7}, {5, 3}, {3, 5, 3}}
 	return kit.Define[*upsampleAttrs](graph.Op{
@@ -104,8 +104,8 @@ func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	})
 }
 
-// sizes returns the spatial sizes of the result, and for each spatial dimension the factor outSize/inSize that maps
-// indices of the result to the operand. The factor is 0 if the call does not give it.
+// sizes returns the spatial sizes of the result. For each spatial dimension it also returns the factor outSize/inSize
+// that maps indices of the result to the operand. The factor is 0 if the call does not give it.
 func (attrs *upsampleAttrs) sizes(shape []sym.Int, spatialDims int) (outSizes []sym.Int, factors []float64, err error) {
 	if len(shape) != spatialDims+2 {
 		return nil, nil, fmt.Errorf("It is expected input_size equals to %d, but got size %d", spatialDims+2, len(shape))
@@ -160,8 +160,8 @@ func checkUpsample(name string, self tensor.Type, outSizes []sym.Int, copiesElem
 	return err
 }
 
-// upsampleTaps returns the taps of a dimension: for each index of the result, elements with weights. inSize and outSize
-// are the sizes of operand and result. A factor of 0 stands for outSize/inSize.
+// upsampleTaps returns the taps of a dimension. inSize and outSize are the sizes of the dimension in operand and
+// result. A factor of 0 stands for outSize/inSize.
 func upsampleTaps(mode string, dtype tensor.DType, inSize, outSize int, factor float64, alignCorners bool) *axisTaps {
 	if mode == "nearest" {
 		sourceOf := nearestIndex(dtype, inSize, outSize, factor)
@@ -185,11 +185,11 @@ func upsampleTaps(mode string, dtype tensor.DType, inSize, outSize int, factor f
 	return &axisTaps{outSize: outSize, maxTaps: 4, eachTap: axis.cubicTaps}
 }
 
-// upsampleAxis computes the taps of a dimension. The arithmetic follows aten's UpSample.h: each operation is rounded to
-// float32, or to float64 for float64 images.
+// upsampleAxis computes the taps of a dimension. As in aten's UpSample.h, each operation is rounded to float32, or to
+// float64 for float64 images.
 type upsampleAxis struct {
 	inSize       int
-	scale        float64 // distance in the operand between neighbouring results
+	scale        float64 // distance in the operand between the positions of neighbouring results
 	alignCorners bool
 	round        func(number float64) float64 // rounds to the dtype of the arithmetic
 }
@@ -208,7 +208,7 @@ func (a *upsampleAxis) setScale(outSize int, factor float64) {
 	}
 }
 
-// position returns the fractional index in the operand of index i of the result.
+// position maps index i of the result to a fractional index in the operand.
 func (a *upsampleAxis) position(i int) float64 {
 	if a.alignCorners {
 		return a.round(float64(i) * a.scale)
@@ -216,7 +216,7 @@ func (a *upsampleAxis) position(i int) float64 {
 	return a.round(a.round(a.round(float64(i)+0.5)*a.scale) - 0.5)
 }
 
-// exactTap implements [axisTaps.eachTap] for the element whose centre is nearest.
+// exactTap implements [axisTaps.eachTap] for mode exact: the tap is the element with the nearest centre.
 func (a *upsampleAxis) exactTap(i int, add func(int, float64)) {
 	add(clampIndex(math.Floor(a.round(a.round(float64(i)+0.5)*a.scale)), a.inSize), 1)
 }
@@ -234,7 +234,7 @@ func (a *upsampleAxis) linearTaps(i int, add func(int, float64)) {
 func (a *upsampleAxis) cubicTaps(i int, add func(int, float64)) {
 	position := a.position(i)
 	positionFloor := math.Floor(position)
-	// If a position is more than 4 elements outside the image, all its taps are at the edge. Such positions are moved
+	// If a position is more than 4 elements outside the image, all taps are at the edge. Such positions are moved
 	// closer, so that the conversion to int is valid.
 	source := clampIndex(positionFloor+4, a.inSize+8) - 4
 	for tap, weight := range cubicWeights(position-positionFloor, torchCubicCoefficient) {

@@ -21,8 +21,9 @@ type upsampleNearestAttrs struct {
 }
 
 // UpsampleNearest2d is aten::upsample_nearest2d and its overload vec. Pixel (i, j) of the result is pixel (row(i),
-// col(j)) of the operand, with the functions of nearestIndices: for twice the size, (i/2, j/2). The other upsample ops
-// are calls of a resampling (upsample.go); this op copies whole pixels where it can.
+// col(j)) of the operand, where nearestIndices returns the functions row and col. For twice the size, this is pixel
+// (i/2, j/2). The other upsample ops use a resampling (upsample.go). This op copies whole pixels if channels are
+// contiguous.
 var UpsampleNearest2d = kit.Define[*upsampleNearestAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "upsample_nearest2d",
@@ -92,7 +93,7 @@ func upsampledSize(attrs *upsampleNearestAttrs, shape []sym.Int) ([]sym.Int, err
 }
 
 // nearestIndices returns the functions from rows and columns of the result to rows and columns of the operand. shape is
-// the shape of the result. A missing factor is 0; [nearestIndex] then uses the quotient of the sizes.
+// the shape of the result. A missing factor is 0, and [nearestIndex] then uses the quotient of the sizes.
 func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 	operand, factors := c.Meta(0), []float64{0, 0}
 	attrs := kit.Attrs[*upsampleNearestAttrs](c)
@@ -113,7 +114,7 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 // hasContiguousPixels reports whether there are several channels, and the channels of each pixel are contiguous.
 func hasContiguousPixels(value tensor.Meta) bool { return value.Strides[1] == 1 && value.Shape[1] > 1 }
 
-// nearestWork returns the work for an operand with the layout of the result. The walk states this layout.
+// nearestWork returns the work for an operand with the layout of the result, which the walk gives.
 func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
 	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 	addNearestWork(&work, out, hasContiguousPixels(out))
@@ -131,9 +132,9 @@ func addNearestWork(work *graph.Work, out tensor.Meta, copiesPixels bool) {
 	work.AddUnits(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
-// nearestRead returns the additional work for an operand with a given layout. There is such work only if the result has
-// contiguous pixels and the operand does not: then elements are copied one by one. ok is true for any layout: the
-// kernel reads all of them.
+// nearestRead returns the additional work for an operand with a given layout. If the result has contiguous pixels and
+// the operand does not, elements are copied one by one. Otherwise there is no additional work. ok is true, because the
+// kernel supports any layout.
 func nearestRead(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
 	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(operand) {
 		var pixels graph.Work
@@ -145,8 +146,8 @@ func nearestRead(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (wo
 	return work, true
 }
 
-// nearestCopy copies the nearest pixels. A unit of work is a piece of a row of the result, with all channels or, if
-// single elements are copied, with one channel.
+// nearestCopy copies the nearest pixels. A unit of work is a piece of a row of the result. It has all channels if whole
+// pixels are copied, and otherwise one channel.
 type nearestCopy struct {
 	shape                  []int // of the result: [N,C,H,W]
 	dstStrides, srcStrides []int // in bytes
@@ -192,8 +193,8 @@ func compileUpsampleNearest(c *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// copyPiece copies a piece of a row. Units of work are numbered by image, then channel if single elements are copied,
-// then row, then piece. rows and columnOffsets are the lists of rowTable and columnTable.
+// copyPiece copies a piece of a row. Units of work are numbered by image, channel (only if single elements are copied),
+// row and piece, with pieces fastest. rows and columnOffsets are the lists of rowTable and columnTable.
 func (n *nearestCopy) copyPiece(mem *graph.Mem, unit int, rows, columnOffsets []int) {
 	channels, height, width := n.shape[1], n.shape[2], n.shape[3]
 	piece, row, plane := unit%n.pieces, unit/n.pieces%height, unit/n.pieces/height
@@ -234,6 +235,6 @@ func refUpsampleNearest(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor
 	for i := range cols {
 		cols[i] = col(i)
 	}
-	// SpanRef copies elements by tables of the operand's indices, one per dimension; nil keeps an index.
+	// SpanRef copies elements by one table of operand indices per dimension. A nil table keeps the index.
 	return []*tensor.Tensor{copies.SpanRef(in[0], [][]int{nil, nil, rows, cols}, shape)}, nil
 }

@@ -19,11 +19,11 @@ import (
 //  3. Otherwise the op is added to the graph ([Node.Emit]).
 
 // FoldLimit is the maximum number of elements of operands and results together for which an op on constants is
-// evaluated during the import. For views of constants there is no limit, unless they repeat elements.
+// evaluated during the import. Views of constants have no limit if they do not repeat elements.
 const FoldLimit = 1 << 16
 
-// Op adds an op, and returns its first result. An operand is a *Value, a number, or nil. It is not inlined, to save
-// compile time: it has many callers.
+// Op adds an op, and returns its first result. An operand is a *Value, a number, or nil. Op has many callers, so it is
+// not inlined, which saves compile time.
 //
 //go:noinline
 func (n *Node) Op(name string, attrs graph.Attrs, operands ...any) *Value {
@@ -83,8 +83,8 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 }
 
 // asNumber returns x, a constant operand of one element, as a number, because numbers make graphs readable. It returns
-// nil if the op does not accept a number, or if the number could change the dtype or rank of the result. The number
-// changes neither if another operand has the same dtype as x and at least its rank.
+// nil if the op does not accept a number, or if the number could change the dtype or rank of the result. Dtype and rank
+// do not change if another operand has the dtype of x and at least the rank of x.
 func (n *Node) asNumber(op string, i int, x *Value, operands []any) any {
 	isNewScalar := x.data != nil && x.graphValue == nil && x.data.Numel() == 1 // not in the graph yet
 	if !isNewScalar || !acceptsNumber(n.opts.Lookup(op), i, x.DType()) {
@@ -134,8 +134,8 @@ func (n *Node) foldConstants(op *graph.Op, attrs graph.Attrs, operands []any) []
 }
 
 // inferCall returns a call of an op and its inferred results. It returns nil if an attribute refers to a value or
-// depends on symbols. It also returns nil if operands are missing or an attribute is invalid; the graph's builder
-// reports that error. An error of inference ends the converter.
+// depends on symbols. It also returns nil if operands are missing or an attribute is invalid. The graph's builder
+// reports such an error. An error of inference ends the converter.
 func (n *Node) inferCall(op *graph.Op, attrs graph.Attrs, args []graph.Arg) (*graph.Call, []graph.Result) {
 	for len(args) > 0 && args[len(args)-1].Kind == graph.Null { // omitted operands at the end
 		args = args[:len(args)-1]
@@ -171,8 +171,8 @@ func minOperands(op *graph.Op) int {
 	return count
 }
 
-// inferenceArg returns an operand as an argument of inference, and its data. Both are empty for an omitted operand. It
-// returns false if the data are unknown.
+// inferenceArg returns an operand as an argument of inference, and the data of the operand. Both are empty for an
+// omitted operand. isKnown is false if the data are unknown.
 func inferenceArg(operand any) (arg graph.Arg, data *tensor.Tensor, isKnown bool) {
 	x, isValue := operand.(*Value)
 	switch {
@@ -189,9 +189,9 @@ func inferenceArg(operand any) (arg graph.Arg, data *tensor.Tensor, isKnown bool
 	return graph.Arg{Kind: graph.NumberArg, Number: s}, s.Tensor(s.DType()), ok
 }
 
-// evaluate returns the results of an op on constants: views of the operands, or new data from the op's reference. It
-// returns nil if there are too many elements to fold (FoldLimit, maxWork), if a shape depends on data, or if the op has
-// no reference.
+// evaluate returns the results of an op on constants. Results are views of the operands, or new data from the op's
+// reference. evaluate returns nil if there are too many elements to fold (FoldLimit, maxWork), if a shape depends on
+// data, or if the op has no reference.
 func (n *Node) evaluate(op *graph.Op, call *graph.Call, operands []*tensor.Tensor, results []graph.Result) []*Value {
 	elements := 0 // of operands and results
 	for _, operand := range operands {
@@ -233,8 +233,8 @@ func (n *Node) evaluate(op *graph.Op, call *graph.Call, operands []*tensor.Tenso
 	return out
 }
 
-// viewsOf returns the results that are views of operands as constants, and nil for each other result. It returns false
-// if a view cannot be made, or repeats elements too often.
+// viewsOf returns a list with a constant for each result that is a view of an operand, and nil for each other result.
+// It returns false if a view cannot be made, or repeats elements too often.
 func viewsOf(operands []*tensor.Tensor, results []graph.Result) (views []*Value, ok bool) {
 	views = make([]*Value, len(results))
 	for i, inferred := range results {
@@ -269,7 +269,7 @@ func (n *Node) Cast(x *Value, dtype tensor.DType) *Value {
 	return n.Op("to", graph.Attrs{"dtype": dtype}, x)
 }
 
-// Reshape reshapes x to sizes that are numbers. One size may be -1: it follows from the others.
+// Reshape reshapes x to sizes that are numbers. One size may be -1, which is computed from the other sizes.
 func (n *Node) Reshape(x *Value, shape ...int) *Value {
 	if len(shape) > modelfile.MaxRank {
 		n.Failf("%d dimensions are not supported", len(shape))

@@ -13,16 +13,16 @@ import (
 
 // This file finds mistakes of nodes with unavailable operands. An operand is unavailable if the node that computes it
 // has a mistake, and mistakes are skipped (skipped.go). For example, in y = Unknown(x), z = Elu(y, alpha="a"), the
-// second node has a mistake of its own: alpha must be a number for any y.
+// second node also has a mistake: alpha must be a number for any y.
 //
-// An importer builds one graph.Graph. A scope has the values of a graph by name. A frame has the settings of its nodes,
-// such as the nesting depth. A Node is a node of the model file with its importer, scope, frame and operands. Its
-// continuation has the nodes that follow it.
+// An importer builds one graph.Graph. A scope has the values of a graph by name. A frame has the settings of the nodes
+// of a graph, such as the nesting depth. A Node is a node of the model file with importer, scope, frame and operands.
+// The continuation of a node has the nodes that follow.
 
-// unavoidableError returns the error that a node has for all values of its unavailable operands. It returns nil if
-// there is none. It converts the node once for each trial of assumedOperand, in a separate graph, which is then
-// dropped. An error that occurs only in some trials, or differs between trials, may be due to the assumed value. A
-// nested graph that reads another unavailable value ends the trial ([importer.capture]).
+// unavoidableError returns the error that a node has for all values of its unavailable operands, or nil. It converts
+// the node once for each trial of assumedOperand. Each trial has a separate graph, which is then dropped. An error that
+// occurs only in some trials, or differs between trials, may be due to the assumed value. A nested graph that reads
+// another unavailable value ends the trial ([importer.capture]).
 func (n *Node) unavoidableError(convertOperator Converter) error {
 	count := n.nodeCount
 	defer func() { n.nodeCount = count }() // trials do not count
@@ -46,7 +46,7 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 	defer func() {
 		switch panicked := recover().(type) {
 		case nil:
-		case runtime.Error: // a fault of the converter that only assumed operands show must not end the import
+		case runtime.Error: // a fault of the converter for assumed operands must not end the import
 			err = ErrUnavailableOperand
 		default:
 			panic(panicked)
@@ -57,7 +57,7 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 	nested, frame := n.nestedGraph("", n.hints), *n.frame
 	frame.continuation, frame.skipsInvalidNodes = nil, false // the trial ends at this node, or at a mistake
 
-	attempt := *n // the same node, but in the nested graph, with operands and a scope of its own
+	attempt := *n // the same node in the nested graph, with separate operands and scope
 	attempt.importer, attempt.scope, attempt.frame = nested.importer, nested.newScope(n.scope), &frame
 	attempt.continuation, attempt.In = nil, nil
 	for i, operand := range n.In {
@@ -77,8 +77,8 @@ func (n *Node) convertAssuming(convertOperator Converter, trial int) (err error)
 	return nil
 }
 
-// assumedTypes has the types that an unavailable operand of unknown type may have: in trial i, it is an input of type
-// i. In the two later trials, it is a constant.
+// assumedTypes has the types that are assumed for an unavailable operand of unknown type. In trial i, the operand is an
+// input of type i. In the two last trials, it is a constant.
 var assumedTypes = [...]struct {
 	dtype      tensor.DType
 	rank       int
@@ -92,8 +92,8 @@ var assumedTypes = [...]struct {
 const lastTrial = len(assumedTypes) + 1 // the first trial is 0
 
 // assumedOperand returns the value that unavailable operand i has in a trial. If the model declares the type of the
-// operand, the value has this type, with undeclared sizes trial+1, and is a constant in the last trial unless it is
-// large. For other operands, see assumedTypes.
+// operand, the value has this type, and undeclared sizes are trial+1. In the last trial, such a value is a constant if
+// it is small. For other operands, see assumedTypes.
 func (n *Node) assumedOperand(g *graph.Graph, i, trial int) *Value {
 	if declared, ok := n.declaredMeta(n.proto.Input[i], trial+1); ok {
 		if trial == lastTrial && declared.Numel() <= FoldLimit {
@@ -125,7 +125,7 @@ func (n *Node) declaredMeta(name string, size int) (_ tensor.Meta, ok bool) {
 	if n.scope.declared == nil {
 		n.scope.declared = map[string]*pb.ValueInfoProto{}
 		for _, v := range n.continuation.graph.ValueInfo {
-			if _, ok := metaOf(v, 1); ok { // valid with any size, such as 1, for the undeclared ones
+			if _, ok := metaOf(v, 1); ok { // the undeclared sizes may have any value, such as 1
 				n.scope.declared[v.Name] = v
 			}
 		}

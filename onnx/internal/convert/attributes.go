@@ -14,10 +14,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The methods of this file return attributes of a node in Go types. They end the converter (Failf) if an attribute has
-// another type than the operator declares. An int64 beyond the range of int becomes the nearest int ([SaturatedInt]). A
-// float32 becomes the float64 with the same decimal form ([ShortestDecimal]). Methods with many callers are not
-// inlined, to save compile time.
+// The methods of this file return attributes of a node in Go types. A method ends the converter (Failf) if the
+// attribute has another type than the operator declares. An int64 beyond the range of int becomes the nearest int
+// ([SaturatedInt]). A float32 becomes the float64 with the same decimal form ([ShortestDecimal]). Methods with many
+// callers are not inlined, to save compile time.
 
 // HasAttr reports whether an attribute is present.
 func (n *Node) HasAttr(name string) bool { return n.attrs[name] != nil }
@@ -72,8 +72,8 @@ func (n *Node) Text(name, defaultValue string) string {
 	return defaultValue
 }
 
-// Choice returns the entry of a table for text, the value of the attribute that is called name. It ends the converter
-// with a suggestion if there is no entry.
+// Choice returns the entry of a table for text, which is the value of the attribute with the given name. If there is no
+// entry, it ends the converter with an error that suggests a similar value.
 func Choice[V any](n *Node, name, text string, table map[string]V) V {
 	v, ok := table[text]
 	if !ok {
@@ -110,7 +110,7 @@ func (n *Node) Strings(name string) ([]string, bool) {
 	return mapSlice(a.Strings, func(s []byte) string { return string(s) }), true
 }
 
-// DTypeAttr returns the dtype of an attribute that is an element type of ONNX. It returns Invalid if the attribute is
+// DTypeAttr returns the dtype for an attribute that has an element type of ONNX. It returns Invalid if the attribute is
 // omitted or 0.
 func (n *Node) DTypeAttr(name string) tensor.DType {
 	a := n.Attr(name, pb.AttributeInt)
@@ -191,8 +191,8 @@ func (n *Node) attrValue(attribute *pb.AttributeProto) (any, error) {
 	return nil, fmt.Errorf("attributes of type %s are not supported", strings.ToLower(attribute.Type.String()))
 }
 
-// typeOf returns the type of an attribute. Old exporters do not write it: then it is the type of the value. The value 0
-// of a number is not written either; it is an int, which also serves as a float.
+// typeOf returns the type of an attribute. Old exporters do not write the type, and typeOf then returns the type of the
+// value. A number 0 has no written value either. It counts as an int, which also serves as a float.
 func typeOf(attribute *pb.AttributeProto) pb.AttributeType {
 	switch {
 	case attribute.Type != pb.AttributeUndefined:
@@ -215,7 +215,7 @@ func typeOf(attribute *pb.AttributeProto) pb.AttributeType {
 	return pb.AttributeInt
 }
 
-// mapSlice returns f of each element.
+// mapSlice returns the results of f for all elements.
 func mapSlice[A, B any](list []A, f func(A) B) []B {
 	out := make([]B, len(list))
 	for i, a := range list {

@@ -20,13 +20,13 @@ import (
 //
 //	y = If(cond, Squeeze(x), x); z = Relu(y)    becomes    z = If(cond, Relu(Squeeze(x)), Relu(x))
 //
-// A graph is converted at the hints, an example size for each symbol (unknown size). In a nested graph, captured has
-// the values of the enclosing graph that the nested graph uses. The outline of a result is its dtype and the sizes that
-// are known before the graph runs. An importer builds one graph.Graph. A scope has the values of a graph by name. A
-// frame has the settings of its nodes, such as the nesting depth.
+// A graph is converted at the hints, which are example sizes of the symbols (unknown sizes). In a nested graph,
+// captured has the values of the enclosing graph that the nested graph uses. The outline of a result is its dtype and
+// the sizes that are known before the graph runs. An importer builds one graph.Graph. A scope has the values of a graph
+// by name. A frame has the settings of the nodes of a graph, such as the nesting depth.
 
-// continuation is the part of the model that follows a node: graph.Node[next] and the nodes after it. If the graph is
-// itself converted in place of a node, the continuation of that node (frame.continuation) comes next.
+// continuation is the part of the model that follows a node: graph.Node[next] and all later nodes of the graph. If the
+// graph is converted in place of an outer node, the continuation of the outer node (frame.continuation) comes next.
 type continuation struct {
 	graph       *pb.GraphProto
 	next        int
@@ -76,8 +76,8 @@ func ifOp(n *Node) []*Value {
 // maxRetries bounds the number of sizes at which the conversion of a branch is retried.
 const maxRetries = 32
 
-// retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes, for which the
-// condition `taken` holds, so that the branch is taken. If all conversions fail, the error remains.
+// retryBranch converts a branch again if its conversion at the hints failed. It tries other sizes at which the branch
+// is taken, because the condition `taken` holds. If all conversions fail, the error remains.
 func (n *Node) retryBranch(b *branch, taken sym.Bool) {
 	if b.err == nil {
 		return
@@ -107,7 +107,7 @@ func (n *Node) sizesWhere(cond sym.Bool) (list []map[string]int) {
 	for _, h := range Hints {
 		sizes = append(sizes, h.First)
 	}
-	for _, size := range append(sizes, 0) { // 0 is the last resort: it makes tensors empty
+	for _, size := range append(sizes, 0) { // 0 is last, because it makes tensors empty
 		binding := map[string]int{}
 		for name := range n.hints {
 			binding[name] = size
@@ -139,7 +139,7 @@ func (n *Node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
 	return created
 }
 
-// convertPart calls convert, which converts a part of the branch, and stores its error in b.err. An error that concerns
+// convertPart calls convert, which converts a part of the branch, and stores the error in b.err. An error that concerns
 // more than the branch, such as an exceeded limit, ends the conversion of node n. If an earlier part failed,
 // convertPart does nothing.
 func (b *branch) convertPart(n *Node, convert func() error) {
@@ -172,7 +172,7 @@ func (n *Node) continuationDiffers(thenBranch, elseBranch *branch) bool {
 		}
 		areSequences := thenResult.kind == sequenceKind && elseResult.kind == sequenceKind
 		if areSequences && (thenResult.packed != nil || elseResult.packed != nil) {
-			continue // sequencesOf packs both: see packed.go
+			continue // sequencesOf packs both sequences: see packed.go
 		}
 		if thenResult.kind != tensorKind || elseResult.kind != tensorKind {
 			return true
@@ -201,9 +201,9 @@ func (b *branch) convertContinuation(n *Node) {
 	}
 }
 
-// convertFollowing converts the nodes of one graph of the continuation, up to the outputs of this graph, which become
-// the results of the branch. Without an error, it returns true if the last of these nodes also converted its own
-// continuation, so that the results are the outputs of the outermost graph.
+// convertFollowing converts the nodes of one graph of the continuation. The outputs of this graph become the results of
+// the branch. isComplete is true if the last of these nodes also converted its continuation, so that the results are
+// the outputs of the outermost graph.
 func (b *branch) convertFollowing(following *continuation) (isComplete bool, err error) {
 	inner := b.newScope(following.scope)
 	for i, name := range following.resultNames {
@@ -229,7 +229,7 @@ func (b *branch) convertFollowing(following *continuation) (isComplete bool, err
 }
 
 // ifNode adds the node for an If with the given branches. A branch that could not be converted raises its error when it
-// runs. The node is if_sizes, without an operand for the condition, if the condition depends only on sizes.
+// runs. If the condition depends only on sizes, the op is if_sizes, which has no operand for the condition.
 func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 	sequences := n.sequencesOf(thenBranch, elseBranch) // each becomes two results (packedbodies.go)
 	n.finishBranches(thenBranch, elseBranch)

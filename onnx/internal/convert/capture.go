@@ -2,10 +2,10 @@ package convert
 
 import "fmt"
 
-// This file makes the values of an enclosing graph available in the body of a loop or branch, when a node of the body
-// uses their names. For example, the body of a loop that uses x of the main graph gets an additional input outer.x, and
-// the loop gets x as an additional operand. The importer of the body lists such operands in its field captured. Its
-// field captures maps each used value of the enclosing graph to the value in the body.
+// This file makes values of an enclosing graph available in the body of a loop or branch if a node of the body uses
+// them. For example, if the body of a loop uses x of the main graph, the body gets an additional input outer.x, and the
+// loop gets x as an additional operand. The importer of the body lists such operands in its field captured. Its field
+// captures maps each used value of the enclosing graph to the value in the body.
 
 // lookup returns the value with a name in the scope or its enclosing scopes. It returns nil if there is no such value.
 func (s *scope) lookup(name string) *Value {
@@ -31,9 +31,9 @@ func (s *scope) lookup(name string) *Value {
 	return captured
 }
 
-// capture makes a value of the enclosing graph available in this graph. A constant is shared. A value of the graph
-// becomes an input. A tensor computed from sizes keeps its elements, and becomes an input only if the graph needs it. A
-// sequence or map is captured member by member.
+// capture makes a value of the enclosing graph available in this graph. A constant is shared. A value that the
+// enclosing graph computes becomes an input. A tensor computed from sizes keeps its elements, and becomes an input only
+// if this graph needs the tensor. A sequence or map is captured member by member.
 func (im *importer) capture(v *Value) (*Value, error) {
 	if captured := im.captures[v]; captured != nil {
 		return captured, nil

@@ -29,7 +29,7 @@ func (m *Model) Symbol(name string) string {
 	return m.symbols[name]
 }
 
-// unlimited returns the Bounds of a symbol: they set no limits, only NameInFile, to the symbol's dim_param.
+// unlimited returns the Bounds of a symbol without limits. NameInFile is the symbol's dim_param.
 func (m *Model) unlimited(symbol string) (bounds graph.Bounds) {
 	for spelled, s := range m.symbols {
 		if s == symbol {
@@ -39,8 +39,8 @@ func (m *Model) unlimited(symbol string) (bounds graph.Bounds) {
 	return bounds
 }
 
-// Sizes returns a new map from symbols to sizes. The keys of `given` are symbols or dim_params: see [Model.Symbol]. It
-// is an error to give both names of a symbol.
+// Sizes returns a new map from symbols to sizes. The keys of `given` are symbols or dim_params: see [Model.Symbol]. If
+// both names of a symbol are given, Sizes returns an error.
 func (m *Model) Sizes(given map[string]int) (map[string]int, error) {
 	sizes, names := make(map[string]int, len(given)), make(map[string]string, len(given))
 	for _, name := range sorted.Keys(given) {
@@ -77,7 +77,7 @@ func (m *Model) nameSymbols() {
 }
 
 // eachDim calls visit for each input size that is not a number. text is the dim_param of the size. generated is the
-// name of the size if its dim_param has no letter.
+// name that the size has if the dim_param has no letter.
 func (m *Model) eachDim(visit func(generated, text string)) {
 	for _, input := range m.file.Proto.Graph.Input {
 		shape := input.Shape()
@@ -109,7 +109,8 @@ func isSymbol(text string) bool {
 }
 
 // isArithmetic reports whether a dim_param is an expression over symbols. Words that are joined only by minus signs,
-// such as "batch-size", are one name, unless each word is one of the given identifiers.
+// such as "batch-size", are an expression only if each word is one of the given identifiers. Otherwise they are one
+// name.
 func isArithmetic(text string, identifiers map[string]bool) bool {
 	env, allIdentifiers := sym.NewEnv(), true
 	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {

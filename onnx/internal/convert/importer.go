@@ -13,18 +13,18 @@ import (
 )
 
 // This file converts a graph of a model (pb.GraphProto) to a graph.Graph. A graph of a model has initializers
-// (weights), inputs, nodes in the order of their execution, and outputs. They refer to values by name. For example, let
-// a graph have the initializer w, the input x, the node y = MatMul(x, w) and the output y:
+// (weights), inputs, nodes in the order of their execution, and outputs. Nodes and outputs refer to values by name. For
+// example, let a graph have the initializer w, the input x, the node y = MatMul(x, w) and the output y:
 //
 //   - addInitializers and addModelInputs (inputs.go) add w and x to the scope, a map from names to values.
 //   - convertNodes looks up the operands x and w in the scope and calls the converter of MatMul, which adds ops to the
 //     graph.Graph. The result is added to the scope as y.
 //   - addModelOutputs makes y an output of the graph.Graph.
 //
-// A [Value] is a constant, a value of the graph.Graph, or a tensor computed from sizes, which method materialise adds
-// to the graph.Graph if an op needs it there. A model with mistakes can be imported, too: if frame.skipsInvalidNodes is
-// true, an initializer, an input or a node with a mistake becomes an unavailable value of the scope (skipped.go), and
-// the import continues.
+// A [Value] is a constant, a value of the graph.Graph, or a tensor computed from sizes. Method materialise adds a
+// constant or a tensor computed from sizes to the graph.Graph if an op needs it there. A model with mistakes can be
+// imported, too. If frame.skipsInvalidNodes is true, an initializer, an input or a node with a mistake becomes an
+// unavailable value of the scope (skipped.go), and the import continues.
 
 // Limits that protect against small files that expand to large graphs.
 const (
@@ -56,7 +56,7 @@ type importer struct {
 
 	// For conversions that skip mistakes: see skipped.go.
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
-	rejectedCount int          // number of nodes that are rejected for a reason other than a rejected operand
+	rejectedCount int          // number of nodes that are rejected, without nodes that only have a rejected operand
 
 	// For a nested graph: see capture.go.
 	outer    *importer         // the importer of the enclosing graph; nil for the main graph
@@ -69,10 +69,10 @@ type frame struct {
 	opsets       map[string]int                // the operator-set version of each domain
 	attrs        map[string]*pb.AttributeProto // the attributes of the function call
 	depth        int                           // nesting depth of graphs and functions
-	unrollBudget int                           // the number of nodes into which a loop may be unrolled
-	// If the graph is converted in place of a node, such as a function call, continuation has the nodes after that
-	// node. The converter of an If at the end of the graph may also convert them (branches.go). If continuation is nil,
-	// it does not.
+	unrollBudget int                           // maximum number of nodes into which a loop may be unrolled
+	// If the graph is converted in place of a node, such as a function call, continuation has the nodes after this
+	// node. The converter of an If at the end of the graph may also convert these nodes (branches.go). It does not do
+	// so if continuation is nil.
 	continuation *continuation
 	// If skipsInvalidNodes is true, a mistake does not end the import: see skipped.go.
 	skipsInvalidNodes bool
@@ -148,8 +148,8 @@ func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *f
 	return nil
 }
 
-// convertResults converts the nodes of a graph and returns the values of its outputs, or the result of convertNodes if
-// that is not nil.
+// convertResults converts the nodes of a graph. If the result of convertNodes is not nil, it returns this result.
+// Otherwise it returns the values of the graph's outputs.
 func (im *importer) convertResults(proto *pb.GraphProto, scope *scope, frame *frame) ([]*Value, error) {
 	const firstNode = 0
 	finalOutputs, err := im.convertNodes(proto, firstNode, scope, frame)
@@ -228,7 +228,8 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 	}
 }
 
-// addModelOutputs adds the outputs of the main graph. results are their values, in the order of proto.Output.
+// addModelOutputs adds the outputs of the main graph. results has the values of the outputs, in the order of
+// proto.Output.
 func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, frame *frame) error {
 	for i, output := range proto.Output {
 		err := im.addOutput(output.Name, results[i])
@@ -246,8 +247,8 @@ func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, fram
 	return nil
 }
 
-// addOutput adds an output of the graph. A sequence of maps becomes a matrix of the maps' values, with the keys as its
-// labels. An unavailable value can be an output only if it is in the graph.
+// addOutput adds an output of the graph. A sequence of maps becomes a matrix of the maps' values, whose columns have
+// the keys as labels. An unavailable value can be an output only if it is in the graph.
 func (im *importer) addOutput(name string, v *Value) error {
 	switch {
 	case v == nil:
@@ -269,7 +270,8 @@ func (im *importer) addOutput(name string, v *Value) error {
 	return nil
 }
 
-// materialise returns v as a value of the graph. If v is not yet in the graph, it adds a constant or the computation.
+// materialise returns v as a value of the graph. If v is not yet in the graph, it adds v as a constant, or adds the
+// computation of v.
 func (im *importer) materialise(v *Value) *graph.Value {
 	switch {
 	case v.graphValue != nil:

@@ -16,8 +16,8 @@ import (
 
 // This file adds the inputs of a model to the graph. A size of an input (graph.Dim) is a number, a symbol or an
 // expression over symbols. For example, an input declared as [batch, 2*seq, 3] has a symbol, an expression and a
-// number. Two options of the import give numbers: Options.Dims for a symbol, such as batch = 8 in all inputs, and
-// Options.Shapes for all sizes of one input.
+// number. Two options of the import replace symbols by numbers. Options.Dims gives the number for a symbol in all
+// inputs, such as batch = 8. Options.Shapes gives all sizes of one input.
 
 // addModelInputs adds the inputs of the main graph to the graph and to the scope.
 func (im *importer) addModelInputs(proto *pb.GraphProto, mainScope *scope, frame *frame) error {
@@ -44,8 +44,8 @@ func (im *importer) addModelInputs(proto *pb.GraphProto, mainScope *scope, frame
 	return im.checkShapeNames(proto.Input)
 }
 
-// checkShapeNames returns an error if Options.Shapes has a shape for a name that is no input. A map is declared as one
-// input, and gives the graph two.
+// checkShapeNames returns an error if Options.Shapes has a shape for a name that is not an input. A map is declared as
+// one input, but has two inputs in the graph.
 func (im *importer) checkShapeNames(declared []*pb.ValueInfoProto) error {
 	isInput := map[string]bool{}
 	for _, input := range declared {
@@ -63,7 +63,7 @@ func (im *importer) checkShapeNames(declared []*pb.ValueInfoProto) error {
 	return nil
 }
 
-// addModelInput adds an input to the graph. The elements of a tensor of strings are replaced by integers, their codes.
+// addModelInput adds an input to the graph. The strings of a tensor are replaced by integer codes.
 func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	if declared.Name == "" {
 		return nil, errors.New("it has no name")
@@ -90,7 +90,7 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	}
 	im.declareSymbols(dims)
 	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
-	im.hasModelName[v] = true // setName must not rename it
+	im.hasModelName[v] = true // setName must not rename the input
 	input := &Value{name: declared.Name, graphValue: v, hasStrings: hasStrings}
 	hasSymbols := v.Dims != nil && len(im.symbols.Inputs()) > 0 // Model.Signature binds no symbols
 	if hasSymbols {
@@ -125,8 +125,8 @@ func (im *importer) sizesOf(dims []graph.Dim) ([]sym.Int, error) {
 	return shape, nil
 }
 
-// addSymbolInputs records in symbolInputs the input for each of its sizes that is a symbol. A symbol that has an input
-// already keeps that input.
+// addSymbolInputs sets symbolInputs to the input for each size of the input that is a symbol. A symbol that already has
+// an input keeps that input.
 func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
 	for _, dim := range dims {
 		if dim.Symbol != "" && im.symbolInputs[dim.Symbol] == nil {
@@ -135,9 +135,9 @@ func (im *importer) addSymbolInputs(input *Value, dims []graph.Dim) {
 	}
 }
 
-// declaredDims returns the sizes of an input. A size is the number that the model declares. If the model declares a
-// symbol or an expression, Options.Shapes may give the number. Otherwise [Model.dim] returns the size: a number if
-// Options.Dims has all its symbols, else a symbol or an expression.
+// declaredDims returns the sizes of an input. If the model declares a number, the size is this number. For a declared
+// symbol or expression, Options.Shapes may give the number. Otherwise [Model.dim] returns the size: a number if
+// Options.Dims has all symbols of the size, else a symbol or an expression.
 func (im *importer) declaredDims(name string, shape *pb.TensorShapeProto) ([]graph.Dim, error) {
 	given, isGiven := im.opts.Shapes[name]
 	if shape == nil { // the model does not declare the rank

@@ -6,11 +6,11 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// This file analyses the condition of a Loop in the graph of the body, without a conversion. Input 1 of the body is the
-// condition of an iteration, and output 0 is the condition of the next iteration.
+// This file analyses the condition of a Loop. It reads the graph of the body and does not convert it. Input 1 of the
+// body is the condition of an iteration, and output 0 is the condition of the next iteration.
 
-// hasKnownCondition reports whether a loop's condition is known in each iteration, because the body returns the
-// condition unchanged or returns a constant.
+// hasKnownCondition reports whether the body of a loop returns the condition unchanged or returns a constant. The
+// condition is then known in each iteration.
 func (n *Node) hasKnownCondition(proto *pb.GraphProto) bool {
 	name, node, ok := conditionOrigin(proto, "Identity", "Cast")
 	isInitializer := func(initializer *pb.TensorProto) bool { return initializer.Name == name }
@@ -32,9 +32,10 @@ func keepsCondition(proto *pb.GraphProto) bool {
 	return ok && name == proto.Input[1].Name
 }
 
-// conditionOrigin follows the condition that a loop's body returns backwards through nodes of the given op types. It
-// returns the value at which it stops, and the node that computes this value, or nil if it is an input of the body or
-// from outside. ok is false if the body has no condition, or if the chain is a cycle or too long.
+// conditionOrigin starts at the condition that a loop's body returns, and follows it backwards through nodes of the
+// given op types. It returns the value at which it stops, and the node that computes this value. The node is nil if the
+// value is an input of the body or is from outside. ok is false if the body has no condition, or if the chain is a
+// cycle or too long.
 func conditionOrigin(proto *pb.GraphProto, opTypes ...string) (name string, node *pb.NodeProto, ok bool) {
 	if len(proto.Output) == 0 || len(proto.Input) < 2 {
 		return "", nil, false

@@ -10,18 +10,18 @@ import (
 )
 
 // This file converts Loop. A loop with a known, small number of iterations is unrolled: the nodes of the body are
-// converted once for each iteration, and no loop remains. Any other loop becomes a node with its body as a nested
-// graph. Such a loop carries a sequence as two tensors, with the elements and the shapes of all members (packed.go).
+// converted once for each iteration, and no loop remains. Any other loop becomes a node with the body as a nested
+// graph. Such a loop carries a sequence as two tensors: the elements and the shapes of all members (packed.go).
 //
 // An outline is the known part of a value's dtype and shape. Failf ends the conversion of a node with an error.
 
-// maxUnrolled is the maximum number of nodes into which a loop is unrolled: the unrollBudget of a frame outside loops.
-// The iterations of an unrolled loop share its budget.
+// maxUnrolled is the maximum number of nodes into which a loop is unrolled. It is the unrollBudget of a frame outside
+// loops. The iterations of an unrolled loop share the budget.
 const maxUnrolled = 1 << 12
 
-// loopOp converts Loop: operands are the number of iterations (trips), the condition (both may be omitted) and the
-// carried values. The body takes the iteration, the condition and the carried values, and returns the condition, the
-// carried values, and values that are stacked over all iterations.
+// loopOp converts Loop. The operands are the number of iterations (trips), the condition and the carried values. The
+// number and the condition may be omitted. The body takes the iteration, the condition and the carried values, and
+// returns the condition, the carried values, and values that are stacked over all iterations.
 func loopOp(n *Node) []*Value {
 	proto := n.body("body")
 	if len(n.In) < 2 {
@@ -67,7 +67,7 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 	}
 	condition := Constant(tensor.BoolScalar(true).Tensor(tensor.Bool))
 	values := slices.Clone(carried)                               // after the last iteration so far
-	toStack := make([][]*Value, len(proto.Output)-1-len(carried)) // by stacked output: its value in each iteration
+	toStack := make([][]*Value, len(proto.Output)-1-len(carried)) // by stacked output: the value in each iteration
 	for i := range count {
 		iteration := Constant(tensor.IntScalar(i).Tensor(tensor.Int64))
 		out := n.convertIteration(proto, append([]*Value{iteration, condition}, values...), int(count))
@@ -90,8 +90,8 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 }
 
 // unrollCount returns the maximum number of iterations of a loop that can be unrolled. ok is false if the number is
-// unknown or large, or if the loop has no iterations but stacks values. For a loop that carries a sequence, the budget
-// of the frame does not matter: the limit is maxNodes, the maximum number of nodes of a model.
+// unknown or large, or if the loop has no iterations but stacks values. For a loop that carries a sequence, the limit
+// is not the budget of the frame but maxNodes, the maximum number of nodes of a model.
 func (n *Node) unrollCount(proto *pb.GraphProto, trips, cond *Value, carried []*Value) (count int64, ok bool) {
 	areKnown := trips != nil && trips.data != nil && (cond == nil || cond.data != nil)
 	if !areKnown || !n.hasKnownCondition(proto) {
@@ -101,7 +101,7 @@ func (n *Node) unrollCount(proto *pb.GraphProto, trips, cond *Value, carried []*
 	startsFalse := cond != nil && n.Number(cond).Int() == 0
 	if count < 1 || startsFalse {
 		stacksValues := len(proto.Output) > 1+len(carried)
-		return 0, !stacksValues // only a conversion of the body gives the sizes of stacked values
+		return 0, !stacksValues // the sizes of stacked values are known only after a conversion of the body
 	}
 	nodeLimit := n.frame.unrollBudget
 	if slices.ContainsFunc(carried, func(v *Value) bool { return v != nil && v.kind == sequenceKind }) {

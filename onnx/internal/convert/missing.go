@@ -13,7 +13,7 @@ import (
 // MissingOperator is an operator of a model without a converter.
 type MissingOperator struct {
 	Operator   Operator
-	Nodes      []string // the names of its nodes, in the order of the model
+	Nodes      []string // names of the nodes with this operator, in the order of the model
 	Suggestion string   // a similar operator with a converter, or ""
 }
 

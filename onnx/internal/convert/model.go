@@ -59,8 +59,8 @@ type Options struct {
 	SkipErrors        bool             // whether the conversion continues after mistakes: see skipped.go
 }
 
-// CanonicalDomain returns the canonical name of a domain. The default domain has the names "" and "ai.onnx"; "" is
-// canonical.
+// CanonicalDomain returns the canonical name of a domain. The default domain has the names "" and "ai.onnx". The
+// canonical name is "".
 func CanonicalDomain(d string) string {
 	if d == "ai.onnx" {
 		return ""
@@ -108,8 +108,8 @@ type Conversion struct {
 }
 
 // Convert converts the model. It tries several sets of example sizes of the symbols ([Hints]) until a conversion
-// succeeds. For example, a convolutional network may be rejected at images of 2x2 pixels and converted at 224x224. If
-// mistakes are skipped, Convert returns the conversion with the fewest mistakes.
+// succeeds. For example, a convolutional network may be rejected for images of 2x2 pixels but accepted for images of
+// 224x224 pixels. If mistakes are skipped, Convert returns the conversion with the fewest mistakes.
 func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err)
@@ -132,7 +132,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 		}
 	}
 
-	// The conversion. At its end the graph's symbols get default sizes in place of the example sizes.
+	// After the conversion, the graph's symbols get default sizes in place of the example sizes.
 	best, err := m.convertAtBestHints(o, opsets)
 	switch {
 	case err != nil:
@@ -149,7 +149,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 
 // convertAtBestHints converts the model at one set of [Hints] after another. It stops at the first conversion without
 // mistakes. For a model without symbols it tries only one set. It returns the conversion with the fewest mistakes. If
-// none succeeds, it returns the error of the first.
+// no conversion succeeds, it returns the error of the first conversion.
 func (m *Model) convertAtBestHints(o Options, opsets map[string]int) (*Conversion, error) {
 	var best *Conversion
 	var firstErr error
@@ -198,8 +198,8 @@ func (im *importer) convertAtHints(f *frame) (*Conversion, error) {
 	return &Conversion{Graph: g, Skipped: im.skipped, errorCount: len(im.skipped) + im.rejectedCount}, err
 }
 
-// rebind gives symbols their default sizes, which apply until a caller binds the symbols. If the graph rejects the
-// defaults, the sizes for which the graph was built become the defaults.
+// rebind gives symbols their default sizes, which apply until a caller binds the symbols. If the graph rejects these
+// sizes, the sizes for which the graph was built become the default sizes.
 func rebind(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 || g.Bind(nil) == nil {
 		return nil

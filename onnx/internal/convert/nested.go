@@ -14,14 +14,15 @@ import (
 
 // This file converts the graphs that are attributes of a node, such as the branches of If and the body of Loop. The
 // nodes of such a graph either replace the node ([Node.convertInline], [Node.convertIteration]), or become a separate
-// graph ([Node.convertBody]): a nestedGraph. For example, a loop whose body computes s + x, where x is a value of the
+// graph, a nestedGraph ([Node.convertBody]). For example, a loop whose body computes s + x, where x is a value of the
 // enclosing graph, becomes a node with the body
 //
 //	inputs: iteration, condition, s, outer.x    results: condition, s + outer.x
 //
 // An importer builds one graph.Graph. A scope has the values of a graph by name. A name that a scope lacks is looked up
 // in inlineParent, a scope of the same graph.Graph, or in outerGraphScope, whose values become inputs. A frame has the
-// settings of its nodes, such as the nesting depth. A frame also has the continuation: the nodes that follow the node.
+// settings of the nodes of a graph, such as the nesting depth. A frame also has the continuation, which consists of the
+// nodes after the node that the graph replaces.
 
 // body returns a graph attribute, which must be present.
 func (n *Node) body(name string) *pb.GraphProto {
@@ -33,8 +34,8 @@ func (n *Node) body(name string) *pb.GraphProto {
 }
 
 // convertInline converts a graph without inputs in place of the node. If the graph ends with an If whose branches
-// differ in rank, that If also converts the nodes of the model that follow n (the continuation). convertInline then
-// sets [Node.finalOutputs] and returns nil.
+// differ in rank, the converter of this If also converts the nodes of the model that follow n (the continuation).
+// convertInline then sets [Node.finalOutputs] and returns nil.
 func (n *Node) convertInline(proto *pb.GraphProto) []*Value {
 	inlineFrame := *n.frame
 	inlineFrame.depth++
@@ -62,7 +63,7 @@ func (n *Node) convertIteration(proto *pb.GraphProto, operands []*Value, times i
 	return out
 }
 
-// innerScope makes the scope of a graph that is converted in place, with the values of its inputs.
+// innerScope makes the scope of a graph that is converted in place. The scope has the values of the graph's inputs.
 func (n *Node) innerScope(proto *pb.GraphProto, operands []*Value, f *frame) *scope {
 	if len(operands) != len(proto.Input) {
 		n.Failf("a graph of %d inputs cannot take %d values", len(proto.Input), len(operands))
@@ -88,8 +89,8 @@ func (n *Node) outputs(proto *pb.GraphProto, inner *scope) []*Value {
 	return out
 }
 
-// nestedGraph is a graph that is an attribute of a node, such as the body of a loop. Values of the enclosing graphs
-// that its nodes use become additional inputs: see importer.captured.
+// nestedGraph is a graph that is an attribute of a node, such as the body of a loop. If nodes of the nested graph use
+// values of the enclosing graphs, these values become additional inputs: see importer.captured.
 type nestedGraph struct {
 	importer *importer
 	out      []*Value // the results
@@ -117,7 +118,7 @@ func (nested *nestedGraph) newScope(outer *scope) *scope {
 	return &scope{importer: nested.importer, outerGraphScope: outer, values: map[string]*Value{}}
 }
 
-// convert converts a graph of the model to the nested graph. The scope has the values of its inputs.
+// convert converts a graph of the model to the nested graph. The scope has the values of the graph's inputs.
 func (nested *nestedGraph) convert(proto *pb.GraphProto, inner *scope, f *frame) (err error) {
 	if err = nested.importer.addInitializers(proto, inner, f); err == nil {
 		nested.out, err = nested.importer.convertResults(proto, inner, f)
@@ -161,7 +162,8 @@ func (n *Node) tryConvertBody(proto *pb.GraphProto, operands []*Value, varies fu
 	return nested, err
 }
 
-// addBodyInput adds an input for an operand x of node n: two inputs if x is a sequence whose members are not known.
+// addBodyInput adds an input for an operand x of node n. It adds two inputs if x is a sequence whose members are not
+// known.
 func (im *importer) addBodyInput(name string, n *Node, x *Value, varies bool) (*Value, error) {
 	if x != nil && x.packed != nil {
 		return im.addSequence(name, n, x.packed)
@@ -244,8 +246,8 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 	return input, nil
 }
 
-// dimsOf returns a symbolic shape as the sizes of an input with the given name. A size that is no number and no symbol
-// of the model gets a new symbol.
+// dimsOf returns a symbolic shape as the sizes of an input with the given name. A size that is neither a number nor a
+// symbol of the model gets a new symbol.
 func (im *importer) dimsOf(name string, shape []sym.Int) (dims []graph.Dim, hasSymbols bool) {
 	dims = make([]graph.Dim, len(shape))
 	for i, size := range shape {
@@ -280,8 +282,8 @@ func (im *importer) atHints(shape []sym.Int, known []int) ([]int, error) {
 	return sizes, nil
 }
 
-// symbolInput returns an input that has the symbol as a size. If a nested graph has none, it adds an input, whose
-// operand is the symbolInput of the enclosing graph. It returns nil if the main graph has none.
+// symbolInput returns an input that has the symbol as a size. If a nested graph has no such input, it adds one, whose
+// operand is the symbolInput of the enclosing graph. If the main graph has no such input, it returns nil.
 func (im *importer) symbolInput(symbol string) (*Value, error) {
 	if im.symbolInputs[symbol] != nil || im.outer == nil {
 		return im.symbolInputs[symbol], nil
