@@ -12,8 +12,8 @@ import (
 
 // Node is a node of the model during its conversion. Converters call its methods, which panic with a [failure] if the
 // node has a mistake. [Node.convert] recovers the panic and returns the error. The importer builds one graph.Graph. The
-// scope has the values of the node's graph by name. The frame has the settings of this graph, such as the nesting
-// depth.
+// scope has the values of the node's graph by name. The frame has the settings for the nodes of this graph, such as the
+// nesting depth.
 type Node struct {
 	In    []*Value // operands; nil for an omitted operand
 	Opset int      // version of the operator set
@@ -23,13 +23,14 @@ type Node struct {
 	frame        *frame
 	proto        *pb.NodeProto
 	attrs        map[string]*pb.AttributeProto
-	unavailable  *Value        // the first operand without a value: its node could not be converted; nil for none
+	unavailable  *Value        // the first operand whose node could not be converted; nil if there is none
 	continuation *continuation // the nodes of the model that follow this node
-	// finalOutputs are the outputs of the outermost graph, if the converter also converted the continuation, else nil.
+	// finalOutputs are the outputs of the outermost graph if the converter also converted the continuation. Otherwise
+	// it is nil.
 	finalOutputs []*Value
 }
 
-// Converter converts a node and returns its outputs; nil for an output that is not supported. The converter of If may
+// Converter converts a node and returns its outputs. An output that is not supported is nil. The converter of If may
 // set [Node.finalOutputs] instead.
 type Converter func(n *Node) []*Value
 
@@ -41,8 +42,8 @@ func (n *Node) Failf(format string, args ...any) { panic(failure{fmt.Errorf(form
 
 // convertNode converts one node and adds the outputs to the scope (bindOutputs). It returns [Node.finalOutputs]. If
 // mistakes are skipped, a node with a mistake is recorded, and its outputs are unavailable. [Node.convert] calls the
-// converter and catches its failure. convertNode calls it through convertCatchingMemory, which also catches a lack of
-// memory if mistakes are skipped.
+// converter and recovers from a failure. convertNode calls Node.convert through convertCatchingMemory, which also
+// recovers from a lack of memory if mistakes are skipped.
 func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, following *continuation) ([]*Value, error) {
 	if im.nodeCount++; im.nodeCount > maxNodes {
 		return nil, limitError{fmt.Errorf("the model has more than %d nodes", maxNodes)}
@@ -77,7 +78,7 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 	operator := Operator{domain, n.proto.OpType}
 	convertOperator := n.opts.Table.Converters[operator]
 	switch {
-	case n.unavailable != nil && convertOperator != nil: // an error that the node has for any operand takes precedence
+	case n.unavailable != nil && convertOperator != nil: // an error that the node has for every operand takes precedence
 		return nil, cmp.Or(n.unavoidableError(convertOperator), error(&unavailableError{n.unavailable}))
 	case n.unavailable != nil:
 		return nil, &unavailableError{n.unavailable}
@@ -89,8 +90,8 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 	return convertOperator(n), nil
 }
 
-// readProto sets the fields In, attrs and unavailable. An optional without a value is an omitted operand, except for
-// OptionalHasElement.
+// readProto sets the fields In, attrs and unavailable. An optional without a value becomes an omitted operand, but not
+// for OptionalHasElement.
 func (n *Node) readProto() error {
 	for _, name := range n.proto.Input {
 		if name == "" {
@@ -152,7 +153,7 @@ func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error)
 	for i, name := range function.Input {
 		if i < len(n.In) && n.In[i] != nil {
 			bodyScope.values[name] = n.In[i]
-		} else { // a node of the body that reads it has an omitted operand
+		} else { // nodes of the body that read this input have an omitted operand
 			bodyScope.values[name] = &Value{kind: emptyOptionalKind}
 		}
 	}
@@ -186,8 +187,8 @@ func nameOf(p *pb.NodeProto) string {
 	return p.Name
 }
 
-// setName gives a value the name that the model uses, if the value has no name yet. If several values of the model are
-// the same result of a graph node, the result gets the first name. Inputs and constants keep their names.
+// setName gives a value the name in the model, if the value has no such name yet. If several values of the model are
+// one result of a graph node, the result gets the first name. Inputs and constants keep their names.
 func (im *importer) setName(x *Value, name string) {
 	if x.name == "" {
 		x.name = name
@@ -208,7 +209,7 @@ func (n *Node) Operator() Operator { return Operator{CanonicalDomain(n.proto.Dom
 // Outputs returns the number of outputs of the node.
 func (n *Node) Outputs() int { return len(n.proto.Output) }
 
-// NodeCount returns the number of nodes that were converted so far. It differs for each node of the model.
+// NodeCount returns the number of nodes that were converted so far. The number is different for each node of the model.
 func (n *Node) NodeCount() int { return n.nodeCount }
 
 // Lookup returns an op of the catalogue, or nil.

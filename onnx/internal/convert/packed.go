@@ -11,13 +11,14 @@ import (
 
 // This file converts operators on sequences whose members are not known during the import. Such a sequence becomes a
 // pair of tensors: the concatenated elements of all members, and a table of the members' shapes. Sequence operators
-// become ops on the two tensors. All members have the same dtype and the same rank; their sizes may differ. For
+// become ops on the two tensors. All members have the same dtype and the same rank. Their sizes may differ. For
 // example, a sequence of the matrices [[1, 2, 3]] and [[4], [5]] is
 //
 //	data   [1, 2, 3, 4, 5]
 //	shapes [[1, 3], [2, 1]]
 //
-// and SequenceAt at position 1 is a slice of data, from the product of shapes[0], reshaped to shapes[1].
+// SequenceAt at position 1 takes the slice of data that begins after the 1*3 elements of member 0, and reshapes it to
+// shapes[1].
 //
 // [Node.ONNXOp] applies an ONNX operator by its name. Indices and sizes are checked during the run by a Gather, which
 // fails for an index out of range. Reshapes have the attribute allowzero, because members may have the size 0.
@@ -28,13 +29,13 @@ type packedSequence struct {
 	rank   int    // rank of the members; -1 if no member was inserted yet
 	data   *Value // the elements of all members, a vector
 	shapes *Value // the shapes of the members, [members, rank], int64
-	// outer is set only for a sequence of unknown rank (-1) in the body of a loop that carries it: outer is the
-	// sequence outside the body. The first member that the body inserts determines the rank: see [memberRankError].
+	// outer is set only in the body of a loop, for a carried sequence of unknown rank (-1). It is the sequence outside
+	// the body. The first member that the body inserts determines the rank: see [memberRankError].
 	outer *packedSequence
 }
 
 // memberRankError is the error of converting a loop body that inserts the first member into a carried sequence of
-// unknown rank. loopBody then converts the body again, with the rank and dtype of the member.
+// unknown rank. After this error, loopBody converts the body again, with the rank and dtype of the member.
 type memberRankError struct {
 	sequence *packedSequence // the sequence outside the body
 	rank     int
@@ -71,8 +72,8 @@ func emptyPacked(dtype tensor.DType, rank int) *packedSequence {
 		shapes: Constant(tensor.Zeros(tensor.Int64, 0, max(rank, 0)))}
 }
 
-// checkMember fails if x cannot become a member of the sequence. In a loop that carries a sequence of unknown rank, the
-// failure is a [memberRankError], after which the body is converted again.
+// checkMember fails if x cannot become a member of the sequence. In a loop that carries a sequence of unknown rank, it
+// fails with a [memberRankError], and the body is then converted again.
 func (n *Node) checkMember(p *packedSequence, x *Value) {
 	rank := n.Rank(x)
 	switch {
@@ -152,7 +153,7 @@ func (n *Node) splitMembers(p *packedSequence, position *Value, width int) (befo
 		middle = memberRange{shape, n.rowRange(p.data, start, end)}
 	}
 	before = memberRange{shapesBefore, n.rowRange(p.data, IntVector(0), start)}
-	// Unlike the number of members, the number of elements may exceed toEnd.
+	// The number of elements may exceed toEnd. The number of members cannot.
 	after = memberRange{shapesAfter.WithSizes(tensor.Int64, -1, p.rank),
 		n.rowRange(p.data, end, IntVector(math.MaxInt))}
 	return before, middle, after
@@ -184,11 +185,11 @@ func (n *Node) packedInsert(p *packedSequence, x *Value) *packedSequence {
 		shapes: n.concatenated(before.shapes, shape, after.shapes).WithSizes(tensor.Int64, -1, p.rank)}
 }
 
-// insertionIndex converts a negative index of an insertion: it adds `count`, the number of members. Thus index -1
-// inserts before the last member. (checkedPosition would add count+1, the number of positions of an insertion.)
+// insertionIndex adds count, the number of members, to a negative index of an insertion. Thus index -1 inserts before
+// the last member. (checkedPosition would add count+1, because an insertion has count+1 positions.)
 func (n *Node) insertionIndex(index, count *Value) *Value {
 	fromEnd := n.add(index, count)
-	// An index that is still negative stays out of range.
+	// An index that is still negative remains out of range.
 	fromEnd = n.ONNXOp("Where", nil, n.ONNXOp("Less", nil, fromEnd, scalarInt(0)), scalarInt(math.MinInt32), fromEnd)
 	return n.ONNXOp("Where", nil, n.ONNXOp("Less", nil, index, scalarInt(0)), fromEnd, index)
 }
@@ -209,8 +210,8 @@ func (n *Node) packedErase(p *packedSequence) *packedSequence {
 }
 
 // packedConcat concatenates the members along an axis. If stack is true, the axis is a new dimension. A concatenation
-// along axis 0 is a reshape of the sequence's elements to [sum of first sizes, other sizes...]; along another axis, see
-// concatenatedAlong. A stack is a reshape to [members, sizes...], whose first dimension is then moved to the axis.
+// along axis 0 is a reshape of the sequence's elements to [sum of first sizes, other sizes...]. For other axes, see
+// concatenatedAlong. A stack is a reshape to [members, sizes...]. The first dimension is then moved to the axis.
 func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	if p.rank < 0 {
 		n.Failf("the sequence is empty")
@@ -242,14 +243,14 @@ func (n *Node) packedConcat(p *packedSequence, axis int, stack bool) *Value {
 	return out
 }
 
-// zeroIfAllZero returns the scalar 0. x has no negative elements. The run fails unless all are 0: otherwise their sum,
-// the index of a Gather from the vector [0], is out of range.
+// zeroIfAllZero returns the scalar 0. The run fails if an element of x is not 0. x has no negative elements. It is a
+// Gather from the vector [0] at the index sum(x), which is out of range if it is positive.
 func (n *Node) zeroIfAllZero(x *Value) *Value {
 	flat := n.ONNXOp("Reshape", nil, x, IntVector(-1)).WithRank(1)
 	return n.ONNXOp("Gather", nil, IntVector(0), n.sumAlong(flat, 0))
 }
 
-// concatenatedAlong concatenates the members along an axis other than the first, by a loop that starts with an empty
+// concatenatedAlong concatenates the members along an axis other than the first. It is a loop that starts with an empty
 // slice of the first member.
 func (n *Node) concatenatedAlong(p *packedSequence, axis int) *Value {
 	start := n.packedMember(p, scalarInt(0))
@@ -264,8 +265,8 @@ func (n *Node) concatenatedAlong(p *packedSequence, axis int) *Value {
 		Constant(tensor.BoolScalar(true).Tensor(tensor.Bool)), start, p.toValue()).WithType(p.dtype, p.rank)
 }
 
-// packedSplit returns the slices of x along an axis, whose size is unknown or large, as a sequence. If keepAxis is
-// true, the slices keep the axis, with size 1.
+// packedSplit returns the slices of x along an axis as a sequence. The size of the axis is unknown or large. If
+// keepAxis is true, the slices keep the axis, with size 1.
 func (n *Node) packedSplit(x *Value, axis int, keepAxis bool) *packedSequence {
 	rank := n.Rank(x)
 	shape := n.ONNXOp("Shape", nil, x)
@@ -329,7 +330,7 @@ func (n *Node) rowRange(x, from, to *Value) *Value {
 	return n.ONNXOp("Slice", nil, x, from, to, IntVector(0))
 }
 
-// sumAlong returns the sums along an axis, which is removed.
+// sumAlong returns the sums along an axis, and removes the axis.
 func (n *Node) sumAlong(x *Value, axis int) *Value {
 	return n.ONNXOp("ReduceSum", IntAttribute("keepdims", 0), x, IntVector(axis))
 }

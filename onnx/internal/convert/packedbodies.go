@@ -15,12 +15,12 @@ import (
 // of inputs or results, each sequence is replaced by its two tensors. For example, the values (x, sequence, y) are
 // passed as (x, data, shapes, y).
 
-// firstCarried is the index of the first carried value among the inputs of a loop's body. The inputs before it are the
+// firstCarried is the index of the first carried value among the inputs of a loop's body. Inputs 0 and 1 are the
 // iteration and the condition.
 const firstCarried = 2
 
-// asTensors replaces each packed sequence in a list of values by its two tensors. sequences maps the index of the first
-// tensor in out to the sequence.
+// asTensors replaces each packed sequence in a list of values by its two tensors. The keys of sequences are the indices
+// of the first tensors in out.
 func asTensors(list []*Value) (out []*Value, sequences map[int]*packedSequence) {
 	sequences = map[int]*packedSequence{}
 	for _, x := range list {
@@ -49,8 +49,8 @@ func asSequences(list []*Value, sequences map[int]*packedSequence) (out []*Value
 	return out
 }
 
-// loopBody converts the body of a loop that becomes a node. It returns the body and the carried values, in which each
-// sequence is packed. If the body inserts the first member into a sequence of unknown rank, the conversion fails with a
+// loopBody converts the body of a loop that becomes a node. It returns the body and the carried values with packed
+// sequences. If the body inserts the first member into a sequence of unknown rank, the conversion fails with a
 // [memberRankError]. loopBody then converts the body again, with an empty sequence of the member's rank and dtype.
 func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, []*Value) {
 	carried = slices.Clone(carried)
@@ -77,7 +77,7 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 		}
 		if outer := rankErr.sequence.outer; outer != nil {
 			// The enclosing loop carries the same sequence, so its body must be converted again. The panic becomes the
-			// error of that conversion (Recover).
+			// error of the conversion of the enclosing body (Recover).
 			panic(failure{&memberRankError{outer, rankErr.rank, rankErr.dtype}})
 		}
 		carried[i] = emptyPacked(rankErr.dtype, rankErr.rank).toValue()
@@ -145,7 +145,7 @@ func (n *Node) splitSequences(nested *nestedGraph, operands []*Value) (err error
 }
 
 // sequencesOf replaces each sequence among the results of two branches by two tensors. It returns the map of
-// [asTensors]. A sequence that is empty in one branch gets the rank of its members in the other.
+// [asTensors]. A sequence that is empty in one branch gets the rank of the members in the other branch.
 func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*packedSequence) {
 	ranks := memberRanks(thenBranch, elseBranch)
 	for _, b := range []*branch{thenBranch, elseBranch} {
@@ -171,8 +171,8 @@ func (n *Node) sequencesOf(thenBranch, elseBranch *branch) (sequences map[int]*p
 	return sequences
 }
 
-// memberRanks returns, for each result of two branches, the rank of the members if it is a sequence of known rank in
-// one of the branches, and -1 otherwise.
+// memberRanks returns a number for each result of two branches. If the result is a sequence of known rank in one of the
+// branches, the number is the rank of the members. Otherwise it is -1.
 func memberRanks(thenBranch, elseBranch *branch) []int {
 	ranks := make([]int, max(len(thenBranch.out), len(elseBranch.out)))
 	for i := range ranks {

@@ -10,16 +10,16 @@ import (
 )
 
 // This file converts values and symbolic sizes to attributes and operands of ops. An integer of the model is one of
-// three:
+// these:
 //   - a number,
 //   - an expression over the model's symbols, such as 2*N. An attribute can hold it,
 //   - a value that depends on data. An attribute can only refer to it ([Node.Reference]).
 //
-// If an integer depends on data, SizesAttr and SizeAttr fail, and methods Try... return false or nil. IntsAttr, IntAttr
-// and NumberAttr take a [Value] and refer to it. Value.data has the elements of a constant. Value.elements has the
-// elements of a tensor that is computed from sizes, as expressions.
+// If an integer depends on data, SizesAttr and SizeAttr fail, and the methods Try... return false or nil. IntsAttr,
+// IntAttr and NumberAttr take a [Value], and then return a reference to it. Value.data has the elements of a constant.
+// Value.elements has the elements of a tensor that is computed from sizes, as expressions.
 //
-// Node.Failf does not return: it ends the conversion of the node.
+// Node.Failf ends the conversion of the node and does not return.
 
 // SizesAttr returns integers in the form of attributes: []int, or a list with expressions. It fails if an integer
 // depends on data.
@@ -48,7 +48,8 @@ func (n *Node) SizeAttr(s sym.Int) any {
 	return nil
 }
 
-// KnownNumbers returns integers as numbers. It fails if an integer is symbolic. The error uses `name` for the integers.
+// KnownNumbers returns integers as numbers. It fails if an integer is symbolic. name describes the integers in the
+// error.
 func (n *Node) KnownNumbers(name string, list []sym.Int) []int {
 	out, ok := symbolic.Known(list)
 	if !ok {
@@ -57,13 +58,14 @@ func (n *Node) KnownNumbers(name string, list []sym.Int) []int {
 	return out
 }
 
-// SizeOperand returns an integer as an operand of [Node.Op]: a number, or a 0-dim value that the graph computes from
-// sizes.
+// SizeOperand returns an integer as an operand of [Node.Op]. The operand is a number, or a 0-dim value that the graph
+// computes from sizes.
 func (n *Node) SizeOperand(s sym.Int) any {
 	if number, known := s.Known(); known {
 		return number
 	}
-	// The value has the element s, as an expression, and the graph computes it as the element of arange(s, s+1).
+	// The value has the expression s as its element. The graph computes the value as the only element of arange(s,
+	// s+1).
 	scalarShape := []int{}
 	return computedValue(symbolic.Ints(scalarShape, s), func() *Value {
 		attrs := graph.Attrs{"start": n.SizeAttr(s), "end": n.SizeAttr(s.Add(sym.Of(1))), "dtype": tensor.Int64}
@@ -71,8 +73,8 @@ func (n *Node) SizeOperand(s sym.Int) any {
 	})
 }
 
-// ShapeAttr returns a shape as an attribute of reshape. A size that depends on data becomes -1. If several sizes
-// depend on data, or if a -1 would be ambiguous because another size may be 0, the result is nil.
+// ShapeAttr returns a shape as an attribute of reshape. A size that depends on data becomes -1. The result is nil if
+// several sizes depend on data, or if another size may be 0, so that -1 would be ambiguous.
 func (n *Node) ShapeAttr(list []sym.Int) []any {
 	attr, unknownCount := make([]any, len(list)), 0
 	for i, size := range list {
@@ -88,7 +90,7 @@ func (n *Node) ShapeAttr(list []sym.Int) []any {
 		return nil
 	}
 	// reshape computes a -1 as the number of elements divided by the product of the other sizes. So the other sizes
-	// must be known to be positive, unless the -1 is in the model.
+	// must be known to be positive. A -1 from the model needs no such check.
 	if unknownCount == 1 && !slices.ContainsFunc(list, symbolic.IsMinusOne) {
 		for i, size := range list {
 			if attr[i] != -1 && !symbolic.Positive(size) {

@@ -7,12 +7,12 @@ import (
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 )
 
-// scanOp converts Scan. A scan goes through slices of the scanned values. In each iteration, its body takes the states
-// and one slice of each scanned value, and returns the next states and slices of the results, which are stacked. For
-// example, a body that returns s+x as the next state and as a result computes running sums: the initial state 0 and the
-// scanned vector [1, 2, 3] give the state 6 and the result [1, 3, 6].
+// scanOp converts Scan. A scan iterates over slices of the scanned values. In each iteration, the body takes the states
+// and one slice of each scanned value. It returns the next states and one slice of each result. The slices of a result
+// are stacked. For example, a body that returns s+x as the next state and as a result computes running sums. The
+// initial state 0 and the scanned vector [1, 2, 3] give the state 6 and the result [1, 3, 6].
 //
-// In operator set 8, Scan had a batch dimension and sequence lengths: each row of the batch is scanned on its own, and
+// In operator set 8, Scan had a batch dimension and sequence lengths. Each row of the batch is scanned separately, and
 // the results are stacked.
 func scanOp(n *Node) []*Value {
 	if n.Opset >= 9 {
@@ -90,7 +90,7 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 		"scan_input_axes": s.inAxes, "scan_input_directions": s.inBackward,
 		"scan_output_axes": s.outAxes, "scan_output_directions": s.outBackward}
 	out := n.emitN("scan", len(body.out), attrs, n.operandsOf(operands, body.importer.captured)...)
-	for i, result := range out { // outline: the type, as far as it is known before the run
+	for i, result := range out { // the outline is the part of the type that is known before the run
 		result.outline = body.outline(i)
 		if i >= len(s.states) {
 			result.outline = result.outline.Stacked(s.outAxes[i-len(s.states)])
@@ -137,7 +137,7 @@ func (n *Node) directionsOf(name string, count int) []bool {
 }
 
 // bodyOperands returns the operands of the body in an iteration, with the initial states. If the length is unknown,
-// only their types matter.
+// only the types of the operands matter.
 func (s *scan) bodyOperands(iteration int) []*Value {
 	list := slices.Clone(s.states)
 	for i, x := range s.scanned {
@@ -154,9 +154,9 @@ func (s *scan) bodyOperands(iteration int) []*Value {
 // unrollScan converts each iteration to nodes.
 func (s *scan) unrollScan() []*Value {
 	stateCount := len(s.states)
-	// values are the states of the previous iteration; in the end, the results.
+	// values are the states of the previous iteration. At the end they are the results.
 	var values []*Value
-	toStack := make([][]any, len(s.bodyProto.Output)-stateCount) // by result: its slice in each iteration
+	toStack := make([][]any, len(s.bodyProto.Output)-stateCount) // by result: the slice of each iteration
 	for i := range s.length {
 		operands := s.bodyOperands(i)
 		if i > 0 {
@@ -180,9 +180,9 @@ func (s *scan) unrollScan() []*Value {
 // scanStep adds the nodes of one iteration. It returns the next state and a result.
 type scanStep = func(n *Node, state *Value, rows []*Value) (nextState, result *Value)
 
-// ScanRows applies step to each index of dimension 1 of rows: the state and the slices of rows give the next state and
-// a result. It returns the last state, and the results stacked along dimension 1. A scan of known and small length is
-// unrolled, and otherwise becomes a node.
+// ScanRows applies step at each index of dimension 1 of rows. From the state and the slices of rows, step computes the
+// next state and a result. ScanRows returns the last state, and the results stacked along dimension 1. A scan of known
+// and small length is unrolled, and otherwise becomes a node.
 func (n *Node) ScanRows(state *Value, rows []*Value, step scanStep) []*Value {
 	rowsAt := func(i int) (list []*Value) {
 		for _, x := range rows {

@@ -9,8 +9,9 @@ import (
 )
 
 // This file converts the operators on sequences and optionals. If the members of a sequence are known during the
-// import, the sequence exists only there: SequenceAt of a constant position is the member itself, and adds no node.
-// Otherwise the sequence is packed into two tensors, and the methods of packed.go convert the operator.
+// import, the sequence exists only in the importer. For example, SequenceAt at a constant position returns the member
+// and adds no node. Otherwise the sequence is packed into two tensors, and the methods of packed.go convert the
+// operator.
 
 // members returns the members of the sequence operand i, which must be known during the import.
 func (n *Node) members(i int) []*Value {
@@ -33,7 +34,7 @@ func (n *Node) sequence(i int) *Value {
 
 // packedOperand returns the sequence operand i as a pair of tensors. It returns nil if the members of the sequence and
 // the position in it are known during the import. positionOperand is the index of the operand that has the position.
-// That operand may be omitted.
+// The position may be omitted.
 func (n *Node) packedOperand(i, positionOperand int) *packedSequence {
 	x := n.sequence(i)
 	if x.packed == nil && (!n.HasOperand(positionOperand) || n.Operand(positionOperand).data != nil) {
@@ -119,8 +120,8 @@ func sequenceLength(n *Node) []*Value {
 }
 
 // splitToSequence converts SplitToSequence. Without operand 1, parts have size 1, and keepdims=0 removes the axis. If
-// operand 1 is a scalar, it is the size of all parts but the last, which may be smaller. If it is a vector, it has the
-// size of each part.
+// operand 1 is a scalar, it is the size of all parts. The last part may be smaller. If operand 1 is a vector, it has
+// the size of each part.
 func splitToSequence(n *Node) []*Value {
 	x := n.Operand(0)
 	shape := n.SymShape(x)
@@ -148,7 +149,7 @@ func splitToSequence(n *Node) []*Value {
 	return single(sequenceOf(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)))
 }
 
-// splitToSlices splits x into parts of size 1, without the axis if keepdims is 0.
+// splitToSlices splits x into parts of size 1. If keepdims is 0, it removes the axis.
 func splitToSlices(n *Node, x *Value, axis int) *Value {
 	keepsAxis := n.Flag("keepdims", true)
 	if length := n.Sizes(x)[axis]; length < 0 || length > maxUnrolled {
@@ -221,8 +222,8 @@ func optionalGetElement(n *Node) []*Value {
 	return single(n.In[0])
 }
 
-// sequenceMap applies a graph to each member of a sequence. Further operands are sequences of the same length, whose
-// members are taken in parallel, or tensors, which each call gets as a whole. Results become sequences.
+// sequenceMap applies a graph to each member of a sequence. A further operand can be a sequence of the same length, of
+// which call i reads member i. It can also be a tensor, which each call reads as a whole. Results become sequences.
 func sequenceMap(n *Node) []*Value {
 	proto := n.body("body") // the attribute body
 	count := len(n.members(0))

@@ -19,19 +19,21 @@ import (
 // an image [N, 3, H, W] with stride 2 gives [N, 3, H // 2, W // 2]. At the hints N=2, H=2 and W=2, its shape in the
 // graph is [2, 3, 1, 1].
 //
-// The outline of a value has its dtype and the sizes that are known for all symbols and data, here [-1, 3, -1, -1].
+// The outline of a value has the dtype and the sizes that do not depend on symbols or data. In the example, the sizes
+// are [-1, 3, -1, -1].
 //
-// SymShape returns a shape as expressions, Sizes as numbers with -1 for symbolic sizes, and Shape as numbers only. They
-// fail if the rank is unknown; TrySymShape and TrySizes do not.
+// SymShape returns a shape as expressions. Sizes returns it as numbers, with -1 for symbolic sizes. Shape returns it as
+// numbers, and fails if a size is symbolic. The three methods fail if the rank is unknown. TrySymShape and TrySizes do
+// not fail.
 
 // HintSet is a set of example sizes: the i-th symbol has the size first+i*step.
 type HintSet struct{ First, Step int }
 
 // Hints are sets of example sizes. [Model.Convert] tries them in order until a conversion succeeds. Several sets are
-// needed, because networks may require large images, short texts, or equal symbols.
+// needed, because networks may require large images, short texts, or equal sizes of symbols.
 var Hints = []HintSet{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224, 32}}
 
-// bindHints adds the symbols of the model's inputs to the graph and to im.symbols, and binds them to hints: first and
+// bindHints adds the symbols of the model's inputs to the graph and to im.symbols, and binds them to hints. first and
 // step are the fields of a [HintSet].
 func (im *importer) bindHints(first, step int) error {
 	im.graph.Symbols = map[string]graph.Bounds{}
@@ -56,7 +58,7 @@ func (im *importer) bindHints(first, step int) error {
 	return im.graph.BindWithoutInference(im.hints)
 }
 
-// addSymbol adds a symbol of the model's inputs with its hint, unless the importer has the symbol already.
+// addSymbol adds a symbol of the model's inputs with its hint, if the importer does not have the symbol yet.
 func (im *importer) addSymbol(symbol string, hint int) error {
 	if _, ok := im.hints[symbol]; ok {
 		return nil
@@ -174,7 +176,7 @@ func (im *importer) IsStatic(x *Value) bool {
 }
 
 // ShapeVector returns the shape of x as a vector of int64. If the rank is known, the elements of the vector are known
-// as expressions, and an op computes it only if another op needs it in the graph.
+// as expressions. The graph then computes the vector only if another op needs it there.
 func (n *Node) ShapeVector(x *Value) *Value {
 	computed := func() *Value { return n.Emit("_shape_as_tensor", nil, x)[0].WithType(tensor.Int64, 1) }
 	sizes := n.TrySymShape(x)
@@ -234,8 +236,8 @@ func (n *Node) outlines(op *graph.Op, attrs graph.Attrs, operands []any) []graph
 	return op.Outline(args, attrs, n.refElements, n.symbols.Inputs())
 }
 
-// outlinedOperand returns the properties of an operand that are known for all sizes: the data of a constant, the layout
-// if all sizes are numbers, or else the outline.
+// outlinedOperand returns the properties of an operand that are known for all sizes of the symbols. These are the data
+// of a constant, the layout if all sizes are numbers, and the outline otherwise.
 func (n *Node) outlinedOperand(x *Value) graph.OutlinedArg {
 	if x.data != nil || x.elements == nil && n.IsStatic(x) {
 		arg := graph.Arg{Kind: graph.TensorArg, Value: &graph.Value{Name: x.name, Meta: x.Meta(), Const: x.data}}
@@ -249,11 +251,11 @@ func (n *Node) outlineOf(x *Value) graph.PartialType {
 	if x.IsDynamic() {
 		return graph.PartialType{DType: x.DType(), Sizes: x.outline.Sizes}
 	}
-	sizes := append([]int{}, sym.KnownOrMinusOne(n.TrySymShape(x))...) // not nil, which means an unknown rank
+	sizes := append([]int{}, sym.KnownOrMinusOne(n.TrySymShape(x))...) // not nil, because nil means an unknown rank
 	return graph.PartialType{DType: x.DType(), Sizes: sizes}
 }
 
-// Reference returns an attribute that refers to x. Its value is known when the graph runs.
+// Reference returns an attribute that refers to x. The value of the attribute is known when the graph runs.
 func (n *Node) Reference(x *Value) graph.ValueRef {
 	v := n.value(x)
 	n.valuesInAttrs[v] = x
@@ -284,8 +286,8 @@ func (n *Node) refElements(v *graph.Value) (shape []int, elements []any, ok bool
 	return shape, elements, true
 }
 
-// fallbackDType returns the dtype of a result without an outline: the attribute dtype if it is given. Otherwise it
-// returns the dtype of the first operand if an attribute is computed, and [tensor.Invalid] if not.
+// fallbackDType returns the dtype of a result without an outline. This is the attribute dtype if it is given. Otherwise
+// it is the dtype of the first operand if an attribute is computed, and [tensor.Invalid] if no attribute is computed.
 func (n *Node) fallbackDType(attrs graph.Attrs, operands []any) tensor.DType {
 	if dtype, ok := attrs["dtype"].(tensor.DType); ok {
 		return dtype

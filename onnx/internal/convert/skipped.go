@@ -12,10 +12,11 @@ import (
 
 // This file imports models with mistakes. A node that cannot be converted, or that depends on such a node, becomes a
 // node that inference rejects. The caller may drop the rejected nodes and run the other nodes, as with
-// graphfile.ParseSome. A nested graph and an unrolled loop are converted completely or not at all.
+// graphfile.ParseSome. If a node of a nested graph or of an unrolled loop cannot be converted, the whole nested graph
+// or loop is rejected.
 
-// ErrUnavailableOperand matches ([errors.Is]) the error of a node that reads an unavailable value. The value has an
-// error of its own.
+// ErrUnavailableOperand matches ([errors.Is]) the error of a node that reads an unavailable value. The reason why the
+// value is unavailable is a separate error.
 var ErrUnavailableOperand = errors.New("an operand is unavailable")
 
 // unavailableError is the error of a node that reads an unavailable value.
@@ -39,7 +40,7 @@ func (im *importer) skipValue(s *scope, source, name string, err error) {
 	s.values[name] = &Value{name: name, kind: unavailableKind, source: source}
 }
 
-// withSubject prefixes an error with its subject, unless the error already begins with the subject.
+// withSubject prefixes an error with its subject, if the error does not begin with the subject yet.
 func withSubject(kind, name string, err error) error {
 	if prefix := fmt.Sprintf("%s %q: ", kind, name); !strings.HasPrefix(err.Error(), prefix) {
 		return fmt.Errorf("%s%w", prefix, err)
@@ -54,9 +55,10 @@ func (im *importer) skipOutput(name string, err error) {
 }
 
 // skipNode replaces the node by a node that inference rejects with err. The results get the names in outputs. If an
-// unavailable value of the graph is the reason, it becomes the operand of the new node; other reasons are counted.
+// unavailable value of the graph is the reason, this value becomes the operand of the new node. Other reasons are
+// counted.
 func (n *Node) skipNode(err error, outputs []string) {
-	_ = n.graph.TakeErr() // errors of its converter
+	_ = n.graph.TakeErr() // clears errors of the node's converter
 	var operands []*graph.Value
 	var unavailable *unavailableError
 	if errors.As(err, &unavailable) && unavailable.value.graphValue != nil {
@@ -73,7 +75,7 @@ func (n *Node) skipNode(err error, outputs []string) {
 	}
 }
 
-// canSkip reports whether the import may continue without the node that failed with err. It may not after a
+// canSkip reports whether the import may continue without the node that failed with err. It must not continue after a
 // [limitError], which concerns the whole model.
 func (f *frame) canSkip(err error) bool {
 	return f.skipsInvalidNodes && !errors.As(err, new(limitError))
@@ -88,8 +90,8 @@ func (n *Node) convertCatchingMemory(domain string) (out []*Value, err error) {
 	return n.convert(domain)
 }
 
-// bindOutputs adds the outputs of the node to the scope, and names them. If mistakes are skipped, an output with a
-// mistake becomes a rejected node of its own.
+// bindOutputs adds the outputs of the node to the scope, and names them. If mistakes are skipped, each output with a
+// mistake becomes a separate rejected node.
 func (n *Node) bindOutputs(out []*Value) error {
 	for i, name := range n.proto.Output {
 		var err error
@@ -128,7 +130,8 @@ func rebindSkippingErrors(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
 	}
-	// The default sizes are kept if inference rejects no more nodes than at the given sizes, which are bound now.
+	// The given sizes are bound now. The default sizes are kept if inference does not reject more nodes at these sizes
+	// than at the given sizes.
 	rejected := len(g.InferAll())
 	if err := g.BindWithoutInference(nil); err == nil && len(g.InferAll()) <= rejected {
 		return nil

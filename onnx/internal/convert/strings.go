@@ -10,10 +10,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file reads tensors of strings. A string is a code: its index in the list of all strings of the model. A tensor
-// of strings is an int64 tensor of codes ([Value.hasStrings]), so operators that move elements need no special code for
-// strings. Callers convert strings and codes with [graph.Labels]. An input string that is not in the list gets the code
-// -1: the model can only compare it with its own strings.
+// This file reads tensors of strings. A string is represented by a code, which is the index of the string in the list
+// of all strings of the model. A tensor of strings is an int64 tensor of codes ([Value.hasStrings]), so operators that
+// move elements need no special code for strings. Callers convert strings and codes with [graph.Labels]. An input
+// string that is not in the list gets the code -1. The model can only compare such a string with the strings of the
+// list.
 
 // StringCodes returns strings as a constant vector.
 func (n *Node) StringCodes(list ...string) *Value {
@@ -69,7 +70,8 @@ func (im *importer) label(name string, labels graph.Labels) {
 	im.graph.Labels[name] = labels
 }
 
-// addMapInput adds two inputs for an input of map type: its keys and its values, vectors of the same unknown size.
+// addMapInput adds two inputs for an input of map type. They are the keys and the values, two vectors of the same
+// unknown size.
 func (im *importer) addMapInput(declared *pb.ValueInfoProto, mapType *pb.MapType) (*Value, error) {
 	addVector := func(suffix string, elementType int32) (*Value, error) {
 		size := fmt.Sprintf("%s_size", declared.Name)

@@ -11,9 +11,9 @@ import (
 )
 
 // This file applies an op to tensors with symbolic elements, such as the shape [N, 3, H, W] of an image. An op that
-// only selects elements is evaluated on the positions of the elements ([computation.evalSelection]): a slice of the
-// last two gives [H, W]. For any other op, the op's expression is evaluated on the elements
-// ([symbolic.Symbols.Evaluate]): mul by 2 gives [2*H, 2*W].
+// only selects elements is evaluated on the positions of the elements ([computation.evalSelection]). For example, a
+// slice of the last two elements gives [H, W]. For any other op, the op's expression is evaluated on the elements
+// ([symbolic.Symbols.Evaluate]). For example, mul of [H, W] by 2 gives [2*H, 2*W].
 
 // computation is one application of an op to symbolic elements.
 type computation struct {
@@ -104,10 +104,10 @@ func isIndex(op *graph.Op, i int) bool {
 	return len(op.Params) > 0 && op.Params[min(i, len(op.Params)-1)].IndexBound != nil
 }
 
-// isSelection reports whether each element of the results is an element of an operand or a constant. The results of an
-// op with the fact SelectsElements have only elements of operands, and the results of an op with Fills also have
-// constants. The result of an Identity is the operand or its conversion to another dtype. With ReadsStorage, the result
-// depends on strides.
+// isSelection reports whether each element of the results is an element of an operand or a constant. SelectsElements
+// and the other names are facts of ops. The results of an op with SelectsElements have only elements of operands. The
+// results of an op with Fills also have constants. The result of an op with Identity is the operand, possibly converted
+// to another dtype. The result of an op with ReadsStorage depends on strides.
 func (c *computation) isSelection() bool {
 	if c.op.SelectsElements || c.op.Fills {
 		return true
@@ -120,12 +120,13 @@ func (c *computation) isSelection() bool {
 }
 
 // evalSelection evaluates an op that selects elements. It runs the op twice on tensors of positions. In the first run,
-// each element of the operands is replaced by its position among all elements of all operands. In the second run, it is
-// replaced by its position plus shift. If an element of the results differs by shift between the runs, it is a
-// position: the result is the element at this position. If it is the same in both runs, it is a constant of the op.
+// each element of the operands is replaced by its position among all elements of all operands. In the second run, each
+// element is replaced by this position plus shift. If an element of the results differs by shift between the runs, it
+// is a position, and stands for the operand element at this position. If it is the same in both runs, it is a constant
+// of the op.
 //
 // For example, padding [N, H] by a 1 at the end gives [0, 1, 1] in the first run, and [shift, shift+1, 1] in the
-// second. The first two elements are positions, the last is a constant: the result is [N, H, 1].
+// second. The first two elements are positions, and the last element is a constant. Thus the result is [N, H, 1].
 func (c *computation) evalSelection() [][]symbolic.Element {
 	const shift = min(1<<40, math.MaxInt/2) // greater than any position
 	var allElements []symbolic.Element
@@ -179,8 +180,8 @@ func countFrom(first int, shape []int) *Value {
 	return Constant(t)
 }
 
-// results returns the results of the op as values: lists has the elements of each result. The op is added to the graph
-// only if the graph needs a value.
+// results returns the results of the op as values. lists has the elements of each result. The op is added to the graph
+// only if the graph needs one of these values.
 func (c *computation) results(lists [][]symbolic.Element) []*Value {
 	if len(lists) != len(c.out) {
 		return nil

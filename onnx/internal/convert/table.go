@@ -31,7 +31,8 @@ type Table struct {
 var ErrNoConverter = errors.New("the operator is not supported")
 
 // Nearest suggests an operator with a converter in place of `missing`, which has none. It returns "" if no operator is
-// similar. An operator of this name in another domain is preferred to a similar name of the same domain.
+// similar. An operator with the same name in another domain is preferred to an operator with a similar name in the same
+// domain.
 func (t *Table) Nearest(missing Operator) string {
 	for _, domain := range t.Domains {
 		if other := (Operator{domain, missing.Name}); domain != missing.Domain && t.Converters[other] != nil {
@@ -48,8 +49,8 @@ func (t *Table) Nearest(missing Operator) string {
 	})
 }
 
-// Control has the converters of operators on sequences, of optionals and of control flow, by operator name. They are
-// operators of the default domain; package operators, which has the other tables of this domain, adds them.
+// Control has the converters of operators on sequences, of optionals and of control flow, by operator name. These
+// operators belong to the default domain. Package operators has the other converters of this domain and adds these.
 var Control = map[string]Converter{
 	"SequenceConstruct": sequenceConstruct, "SequenceEmpty": sequenceEmpty, "SequenceAt": sequenceAt,
 	"SequenceInsert": sequenceInsert, "SequenceErase": sequenceErase, "SequenceLength": sequenceLength,

@@ -23,12 +23,12 @@ type Value struct {
 	elementType pb.DataType       // the element type of a weight, if package tensor has no dtype for it
 	elements    *symbolic.Tensor  // a tensor computed from sizes
 	addToGraph  func() *Value     // adds a tensor with elements to the graph
-	outline     graph.PartialType // of a tensor whose shape depends on data: see shapes.go
+	outline     graph.PartialType // for a tensor whose shape depends on data: see shapes.go
 
 	hasStrings bool         // whether the elements are codes of strings: see strings.go
 	labels     graph.Labels // the keys of maps
 
-	// members are the members of a sequence, if they are known; the keys and the values of a map (mapKind); or the
+	// members are the known members of a sequence, the keys and the values of a map (mapKind), or the matrix of the
 	// values of maps (mapsKind).
 	members     []*Value
 	packed      *packedSequence // a sequence with unknown members; nil if the members are known
@@ -59,7 +59,7 @@ func (k valueKind) String() string {
 // Constant returns a tensor as a constant.
 func Constant(t *tensor.Tensor) *Value { return &Value{data: t} }
 
-// WeightValue returns the tensor of a message as a constant with the element type of the message.
+// WeightValue returns tensor t of the message proto as a constant with the element type of the message.
 func WeightValue(proto *pb.TensorProto, t *tensor.Tensor) *Value {
 	weight := Constant(t)
 	if modelfile.IsNarrow(pb.DataType(proto.DataType)) {
@@ -102,10 +102,11 @@ func (x *Value) IsTensor() bool { return x.kind == tensorKind }
 // HasStrings reports whether the value is a tensor of strings, whose elements are codes: see strings.go.
 func (x *Value) HasStrings() bool { return x.hasStrings }
 
-// ElementType returns the element type if the type has no dtype (see [modelfile.IsNarrow]), otherwise Undefined.
+// ElementType returns the element type of ONNX if no dtype corresponds to it (see [modelfile.IsNarrow]), otherwise
+// Undefined.
 func (x *Value) ElementType() pb.DataType { return x.elementType }
 
-// WithElementType records an element type that has no dtype, and returns the value.
+// WithElementType records an element type without a corresponding dtype, and returns the value.
 func (x *Value) WithElementType(t pb.DataType) *Value {
 	x.elementType = t
 	return x
@@ -142,7 +143,8 @@ func (x *Value) IsDynamic() bool {
 }
 
 // WithType records the dtype and the rank of a value whose shape depends on data, and returns the value. Converters
-// call it if the op cannot infer dtype and rank. It is not inlined, to save compile time: it has many callers.
+// call WithType if the op cannot infer dtype and rank. It has many callers, so it is not inlined, which saves compile
+// time.
 //
 //go:noinline
 func (x *Value) WithType(dtype tensor.DType, rank int) *Value {
@@ -190,7 +192,7 @@ func IntsOf(t *tensor.Tensor) []int {
 	return out
 }
 
-// SaturatedInt converts x to the nearest int. With ints of 32 bits, an index such as the end INT64_MAX of a Slice stays
+// SaturatedInt converts x to the nearest int. If int has 32 bits, an index such as the end INT64_MAX of a Slice remains
 // beyond all dimensions.
 func SaturatedInt(x int64) int { return int(min(max(x, math.MinInt), math.MaxInt)) }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. A classifier
-// returns a label and the scores of the classes for each row: with the labels ["cat", "dog"], the scores [0.2, 0.8]
-// give the label "dog". Many models of two classes compute a single score: the score of the second class. From this
+// This file converts the classifiers and regressors of ai.onnx.ml other than support vector machines. For each row, a
+// classifier returns a label and the scores of the classes. For example, with the labels ["cat", "dog"], the scores
+// [0.2, 0.8] give the label "dog". Many models of two classes compute only the score of the second class. From this
 // score, binaryLabels makes the label, and bothScores makes two scores. Where the standard defines no result, the
 // result equals ONNX Runtime's.
 
@@ -19,8 +19,8 @@ func linearRegressor(n *node) []*value {
 	return single(n.Cast(postTransform(n, y, n.Text("post_transform", "NONE")), tensor.Float32))
 }
 
-// linearClassifier converts LinearClassifier. There is a score for each intercept or, without intercepts, for each
-// label. A single score belongs to the second class, which it selects if it is positive.
+// linearClassifier converts LinearClassifier. There is one score for each intercept. Without intercepts, there is one
+// score for each label. A single score belongs to the second class. If it is positive, the label is the second class.
 func linearClassifier(n *node) []*value {
 	classes, transform := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	count := len(floatsOrTensor(n, "intercepts"))
@@ -56,7 +56,7 @@ func linearScores(n *node, count int) *value {
 }
 
 // treeEnsembleClassifier converts TreeEnsembleClassifier. If there are at most two classes and only one of them has
-// weights, the trees give a single score: the score of the second class.
+// weights, the trees give only the score of the second class.
 func treeEnsembleClassifier(n *node) []*value {
 	lists, classes := readNodeLists(n), readClasses(n, "classlabels_strings", "classlabels_int64s")
 	trees, transform, base := lists.ensemble(), n.Text("post_transform", "NONE"), floatsOrTensor(n, "base_values")
@@ -80,8 +80,8 @@ func treeEnsembleClassifier(n *node) []*value {
 	if !isSingle {
 		return []*value{classes.topLabels(n, scores), n.Cast(postTransform(n, scores, transform), tensor.Float32)}
 	}
-	// Without negative weights, the single score is a probability of the second class. Otherwise its sign decides. The
-	// score is in the column of the class with weights.
+	// If no weight is negative, the single score is the probability of the second class. Otherwise the sign of the
+	// score decides. The score is in the column of the class with weights.
 	threshold, scoreSum := 0.0, 0.0
 	if nonNegative {
 		threshold, scoreSum = 0.5, 1
@@ -118,8 +118,8 @@ func (c classes) topLabels(n *node, scores *value) *value {
 	return c.labelsAt(n, n.Op("argmax", graph.Attrs{"dim": -1}, scores))
 }
 
-// binaryLabels returns, for two classes, the second label where a condition holds and the first label elsewhere. If
-// there are not two classes, it returns 1 and 0 instead of labels, as ONNX Runtime does.
+// binaryLabels returns the second label where a condition holds, and the first label elsewhere. If the number of
+// classes is not two, it returns 1 and 0 instead of labels, as ONNX Runtime does.
 func (c classes) binaryLabels(n *node, isSecond *value) *value {
 	position := n.Cast(isSecond, tensor.Int64)
 	if c.count != 2 {
@@ -133,7 +133,7 @@ func (c classes) binaryLabels(n *node, isSecond *value) *value {
 
 // bothScores returns the scores of two classes, [rows, 2]. second has the scores of the second class, [rows, 1]. The
 // score of the first class is scoreSum - second. With post_transform LOGISTIC, the scores are sigmoid(-second) and
-// sigmoid(second). Other transforms are not applied to a single score; PROBIT is an error.
+// sigmoid(second). PROBIT is an error. Other transforms are not applied to a single score.
 func bothScores(n *node, second *value, scoreSum float64, transform string) *value {
 	first := n.Op("rsub", nil, second, scoreSum)
 	switch transform {

@@ -11,11 +11,13 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the encoders of ai.onnx.ml. A string is its int64 code: see strings.go of package convert.
+// This file converts the encoders of ai.onnx.ml. A string is represented by an int64 code: see strings.go of package
+// convert.
 //
-// An encoder looks up each element in a list of keys (positionOf in keysearch.go), and selects by the position
-// (translateKeys). For example, LabelEncoder with the keys [10, 20], the values ["a", "b"] and the default "?" maps
-// [20, 7] to the positions [1, 2], where 2 means that there is no such key, and then to ["b", "?"].
+// An encoder finds the position of each element in a list of keys (positionOf in keysearch.go), and selects a value by
+// this position (translateKeys). For example, let LabelEncoder have the keys [10, 20], the values ["a", "b"] and the
+// default "?". It maps [20, 7] to the positions [1, 2], where 2 means that 7 is not a key. It then maps the positions
+// to ["b", "?"].
 
 // labelEncoder converts LabelEncoder, which maps keys to values. Before operator set 2, it maps strings to their
 // positions in classes_strings, or positions to strings.
@@ -45,8 +47,9 @@ func labelEncoder(n *node) []*value {
 	return single(translateKeys(n, x, keys, values, defaultValue))
 }
 
-// labelList reads the keys or the values of LabelEncoder. They are in one of four attributes; its name is the prefix
-// ("keys" or "values") and a suffix for the type. labelList returns the suffix of the attribute that is given.
+// labelList reads the keys or the values of LabelEncoder. The list is one of four attributes. The name of the attribute
+// is the prefix ("keys" or "values") and a suffix for the type. labelList returns the suffix of the attribute that is
+// given.
 func labelList(n *node, prefix string) (list *value, givenSuffix string) {
 	for _, suffix := range []string{"_strings", "_int64s", "_floats", "_tensor"} {
 		attr := n.RawAttr(prefix + suffix)
@@ -93,8 +96,7 @@ func categoryMapper(n *node) []*value {
 	return single(translateTextsOrInts(n, n.Operand(0), n.StringCodes(texts...), convert.IntVector(integers...)))
 }
 
-// translateTextsOrInts maps texts[i] to integers[i] if the operand x has strings, and otherwise integers[i] to
-// texts[i].
+// If x has strings, translateTextsOrInts maps texts[i] to integers[i]. Otherwise it maps integers[i] to texts[i].
 func translateTextsOrInts(n *node, x, texts, integers *value) *value {
 	if x.HasStrings() {
 		return translateKeys(n, x, texts, integers, convert.IntVector(n.Int("default_int64", -1)))
@@ -121,7 +123,7 @@ func valuesAt(n *node, values, positions *value) *value {
 	return n.MarkStrings(n.Op("take", nil, values, positions), values.HasStrings())
 }
 
-// oneHotEncoder converts OneHotEncoder: it adds a last dimension with 1 at the position of the category, and 0
+// oneHotEncoder converts OneHotEncoder, which adds a last dimension with 1 at the position of the category, and 0
 // elsewhere. An unknown category gives only zeros. If the attribute zeros is 0, the op one_hot rejects unknown
 // categories when the graph runs.
 func oneHotEncoder(n *node) []*value {

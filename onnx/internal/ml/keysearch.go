@@ -10,15 +10,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file finds the positions of elements in a list of keys, for the encoders. A string is its int64 code.
+// This file finds the positions of elements in a list of keys, for the encoders. A string is represented by an int64
+// code.
 
-// maxSpread limits the size of lookup tables: the range of n keys is at most maxSpread*(n+64). The 64 allows few keys a
-// table of about 1000 entries.
+// maxSpread limits the size of lookup tables. The range of n keys is at most maxSpread*(n+64). The term 64 allows a
+// table of about 1000 entries even for few keys.
 const maxSpread = 16
 
 // positionOf returns the position of each element of x in a list of keys. For an element that is not a key, the result
-// is the number of keys. If keys are equal, the result is the position of the last. NaN equals NaN. Integers in a small
-// range are looked up in a table. Other elements are searched by a decision tree on float64.
+// is the number of keys. If keys are equal, the result is the position of the last of these keys. NaN equals NaN.
+// Integer keys in a small range have a lookup table. Other keys have a decision tree on float64.
 func positionOf(n *node, x, keys *value) *value {
 	checkSameKind(n, x, keys)
 	if keys.DType().IsIntegral(false) { // false: bool does not count as an integer
@@ -39,7 +40,7 @@ func positionOf(n *node, x, keys *value) *value {
 	return n.Cast(n.ReshapeBy(position, sizeAttrs(n, x)), tensor.Int64)
 }
 
-// checkSameKind fails if one of x and keys has strings, and the other has numbers.
+// checkSameKind fails if x has strings and keys has numbers, or the reverse.
 func checkSameKind(n *node, x, keys *value) {
 	if x.HasStrings() != keys.HasStrings() {
 		kinds := map[bool]string{true: "strings", false: "numbers"}
@@ -47,8 +48,8 @@ func checkSameKind(n *node, x, keys *value) {
 	}
 }
 
-// keyPositions returns the position of each key in a list, and the position of NaN or, if it is no key, the number of
-// keys.
+// keyPositions returns the position of each key in a list, and the position of NaN. If NaN is not a key, nanPosition is
+// the number of keys.
 func keyPositions(n *node, keys *value) (positions map[float64]int, nanPosition int) {
 	numbers := floatsOf(n, keys.Data())
 	positions, nanPosition = map[float64]int{}, len(numbers)
@@ -81,8 +82,8 @@ func sizeAttrs(n *node, x *value) []any {
 }
 
 // positionInTable is [positionOf] for int64 elements and keys in a small range. It returns nil for other keys. The
-// table has an entry for each integer from least-1 to most+1. The first and the last entry belong to no key; smaller
-// and greater integers are clamped to them.
+// table has an entry for each integer from least-1 to most+1. The first and the last entry belong to no key. Smaller
+// and greater integers are clamped to these two entries.
 func positionInTable(n *node, x *value, keys []int) *value {
 	least, most := slices.Min(keys), slices.Max(keys)
 	if least == math.MinInt || most == math.MaxInt || uint(most-least) > uint(maxSpread*(len(keys)+64)) {
@@ -97,23 +98,24 @@ func positionInTable(n *node, x *value, keys []int) *value {
 }
 
 // searchTree returns a decision tree that searches for an element among keys. positions maps each key to its position.
-// The weight of a leaf is the position of the element: missingPosition if it is not a key, nanPosition if it is NaN.
+// The weight of a leaf is the position of the element. This is missingPosition if the element is not a key, and
+// nanPosition if it is NaN.
 func searchTree(positions map[float64]int, missingPosition, nanPosition int) (branches []treeBranch,
 	leaves [][]leafWeight) {
-	// addLeaf adds a leaf and returns its reference: the complement of its index, which differs from all references of
-	// branches.
+	// addLeaf adds a leaf and returns a reference to it. The reference is the complement of the leaf's index, which
+	// differs from all references to branches.
 	addLeaf := func(position int) treeRef {
 		leaves = append(leaves, []leafWeight{{target: 0, weight: float64(position)}})
 		return ^treeRef(len(leaves) - 1)
 	}
-	// addSearch adds the search among sorted keys, and returns its first branch or leaf.
+	// addSearch adds the search among sorted keys, and returns a reference to the first branch or leaf of the search.
 	var addSearch func(keys []float64) treeRef
 	addSearch = func(keys []float64) treeRef {
 		if len(keys) == 0 {
 			return addLeaf(missingPosition)
 		}
 		index := treeRef(len(branches))
-		branches = append(branches, treeBranch{}) // set below, because it refers to later branches
+		branches = append(branches, treeBranch{}) // set below, because this branch refers to later branches
 		half := (len(keys) + 1) / 2
 		added := treeBranch{mode: branchLEQ, value: keys[half-1]}
 		if len(keys) == 1 {
@@ -126,7 +128,7 @@ func searchTree(positions map[float64]int, missingPosition, nanPosition int) (br
 		return index
 	}
 	branches = append(branches, treeBranch{}) // the root, which is set below
-	// The root separates NaN: x <= infinity is false only for NaN.
+	// The root separates NaN, because x <= infinity is false only for NaN.
 	root := treeBranch{mode: branchLEQ, value: math.Inf(1), no: addLeaf(nanPosition)}
 	root.yes = addSearch(slices.Sorted(maps.Keys(positions)))
 	branches[0] = root

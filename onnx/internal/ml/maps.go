@@ -7,10 +7,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the operators of ai.onnx.ml on maps. A map is two vectors: its keys, and their values.
+// This file converts the operators of ai.onnx.ml on maps. A map is represented by two vectors, the keys and the values.
 
 // mapValues returns a row [1, count] with the values of a map for the wanted keys. Entry i of the row is the sum of the
-// values whose keys equal wantedKeys[i], or 0 if no key does.
+// values whose keys equal wantedKeys[i]. The sum is 0 if there is no such key.
 func mapValues(n *node, keys, values, wantedKeys *value, count int) *value {
 	checkSameKind(n, keys, wantedKeys)
 	if values.HasStrings() {
@@ -22,14 +22,14 @@ func mapValues(n *node, keys, values, wantedKeys *value, count int) *value {
 	return n.Reshape(n.Op("sum", graph.Attrs{"dim": []int{1}, "dtype": values.DType()}, wantedValues), 1, count)
 }
 
-// dictVectorizer converts DictVectorizer: a row with the values of a map for the keys of a vocabulary.
+// dictVectorizer converts DictVectorizer, which returns a row with the values of a map for the keys of a vocabulary.
 func dictVectorizer(n *node) []*value {
 	keys, values := n.MapOperand()
 	wantedKeys, count := vocabulary(n, "string_vocabulary", "int64_vocabulary")
 	return single(mapValues(n, keys, values, wantedKeys, count))
 }
 
-// castMap converts CastMap: a row with the values of a map, converted to the type cast_to.
+// castMap converts CastMap, which returns a row with the values of a map, converted to the type cast_to.
 func castMap(n *node) []*value {
 	row := mapRow(n)
 	castTo := n.Text("cast_to", "TO_FLOAT")
@@ -46,8 +46,8 @@ func castMap(n *node) []*value {
 	return single(row)
 }
 
-// mapRow returns the values of the map operand as a row. A dense row has them in the order of their keys. A sparse row
-// has max_map elements: at index k, the value of key k, or 0.
+// mapRow returns the values of the map operand as a row. A dense row has the values in the order of their keys. A
+// sparse row has max_map elements. Element k is the value of key k, or 0 if there is no such key.
 func mapRow(n *node) *value {
 	keys, values := n.MapOperand()
 	switch form := n.Text("map_form", "DENSE"); form {
@@ -67,8 +67,8 @@ func mapRow(n *node) *value {
 	}
 }
 
-// zipMap converts ZipMap, which makes each row a map from the class labels to the elements of the row. The maps can
-// only be a result of the model: see [convert.Maps].
+// zipMap converts ZipMap, which converts each row to a map from the class labels to the elements of the row. The maps
+// can only be a result of the model: see [convert.Maps].
 func zipMap(n *node) []*value {
 	x := n.Operand(0)
 	if n.Rank(x) == 1 {

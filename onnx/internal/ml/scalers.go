@@ -8,7 +8,7 @@ import (
 
 // This file converts the operators of ai.onnx.ml that scale, replace or select the numbers of a table.
 
-// scaler converts Scaler: (x - offset) * scale. offset and scale are one number, or a number for each column.
+// scaler converts Scaler: (x - offset) * scale. offset and scale have one number, or one number for each column.
 func scaler(n *node) []*value {
 	x := n.Cast(n.Operand(0), tensor.Float32)
 	for _, operation := range []struct{ attr, op string }{{"offset", "sub"}, {"scale", "mul"}} {
@@ -32,8 +32,8 @@ func perColumn(n *node, name string, numbers []float64, x *value) *value {
 	return floatsLike(n, numbers, x)
 }
 
-// normalizer converts Normalizer: x divided by the maximum (not of absolute values), the 1-norm or the 2-norm of its
-// row. Rows with norm 0 are not divided.
+// normalizer converts Normalizer, which divides each row by its norm: the maximum (of signed values), the 1-norm or the
+// 2-norm. Rows with norm 0 are not divided.
 func normalizer(n *node) []*value {
 	x := n.Cast(n.Operand(0), tensor.Float32)
 	attrs := graph.Attrs{"dim": []int{-1}, "keepdim": true}
@@ -52,8 +52,8 @@ func normalizer(n *node) []*value {
 	return single(n.Op("div", nil, x, n.Op("where", nil, isZero, floatsLike(n, []float64{1}, x), norms)))
 }
 
-// imputer converts Imputer, which replaces elements that equal a value (which may be NaN) by one number, or by the
-// number of their column.
+// imputer converts Imputer, which replaces elements that equal a value. The value may be NaN. The replacement is one
+// number for all elements, or one number for each column.
 func imputer(n *node) []*value {
 	x := n.Operand(0)
 	var imputed []float64
@@ -84,7 +84,8 @@ func binarizer(n *node) []*value {
 	return single(n.Cast(n.Op("gt", nil, x, n.Float("threshold", 0)), x.DType()))
 }
 
-// featureVectorizer converts FeatureVectorizer: the concatenation of the operands' columns. A vector is a single row.
+// featureVectorizer converts FeatureVectorizer, which concatenates the columns of the operands. A vector is a single
+// row.
 func featureVectorizer(n *node) []*value {
 	sizes, given := n.Ints("inputdimensions")
 	if given {
@@ -111,7 +112,7 @@ func featureVectorizer(n *node) []*value {
 	return single(n.Op("cat", graph.Attrs{"dim": 1}, parts...))
 }
 
-// arrayFeatureExtractor selects columns. A vector is a single row.
+// arrayFeatureExtractor converts ArrayFeatureExtractor, which selects columns. A vector is a single row.
 func arrayFeatureExtractor(n *node) []*value {
 	x, index := n.Operand(0), n.Operand(1)
 	switch n.Rank(x) {

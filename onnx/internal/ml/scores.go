@@ -31,9 +31,9 @@ func postTransform(n *node, x *value, name string) *value {
 	return nil
 }
 
-// softmaxZero is a softmax over the elements of each row that are not 0 (within 1e-7). With the maximum of the row and
-// the sum of exp(x-max) over these elements, an element x becomes exp(x-max)/sum. An element x near 0 becomes
-// x*exp(-max)/sum.
+// softmaxZero is a softmax over the elements of each row that are not 0 (within 1e-7). Let max be the maximum of the
+// row, and sum the sum of exp(x-max) over these elements. Such an element x becomes exp(x-max)/sum. An element x near 0
+// becomes x*exp(-max)/sum.
 func softmaxZero(n *node, x *value) *value {
 	rowMaximum := n.Op("amax", graph.Attrs{"dim": []int{-1}, "keepdim": true}, x)
 	exponentials := n.Op("exp", nil, n.Op("sub", nil, x, rowMaximum))
@@ -47,7 +47,7 @@ func softmaxZero(n *node, x *value) *value {
 // probit is the inverse of the normal distribution function, sqrt(2) erfinv(y) with y = 2x - 1. As ONNX defines it,
 // erfinv is approximated (S. Winitzki, A handy approximation for the error function and its inverse, 2008).
 func probit(n *node, x *value) *value {
-	// erfinv(y) = sign(y) sqrt(sqrt(v² - log/a) - v), with log = ln(1 - y²) and v = 2/(πa) + log/2. It is computed in
+	// erfinv(y) = sign(y) sqrt(sqrt(v² - log/a) - v), with log = ln(1 - y²) and v = 2/(πa) + log/2. This is computed in
 	// float64, because sqrt(v² - log/a) - v loses digits by cancellation for y near 0.
 	const a = 0.147
 	dtype := x.DType()

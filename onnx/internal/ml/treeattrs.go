@@ -10,15 +10,15 @@ import (
 )
 
 // This file reads the attributes of the operators for tree ensembles into a treeEnsemble (trees.go). A treeRef is the
-// index of a branch or, for a leaf, the complement of the leaf's index. For example, the tree
+// index of a branch, or the complement of the index of a leaf. For example, the tree
 //
 //	node 0: x[3] <= 0.5 ? node 1 : node 2
 //	node 1: leaf, weight 1
 //	node 2: leaf, weight 7
 //
-// has nodes_nodeids [0, 1, 2], nodes_modes [BRANCH_LEQ, LEAF, LEAF], nodes_featureids [3, 0, 0], nodes_values
-// [0.5, 0, 0], nodes_truenodeids [1, 0, 0] and nodes_falsenodeids [2, 0, 0]. It becomes one branch and two leaves: the
-// root is 0, its children are ^0 and ^1.
+// has nodes_nodeids [0, 1, 2], nodes_modes [BRANCH_LEQ, LEAF, LEAF], nodes_featureids [3, 0, 0], nodes_values [0.5, 0,
+// 0], nodes_truenodeids [1, 0, 0] and nodes_falsenodeids [2, 0, 0]. It becomes one branch and two leaves. The reference
+// of the root is 0, and the references of its children are ^0 and ^1.
 
 // treeEnsembleRegressor converts TreeEnsembleRegressor. base_values are added to the aggregated weights.
 func treeEnsembleRegressor(n *node) []*value {
@@ -52,7 +52,7 @@ type nodeLists struct {
 	yes, no  []int           // the identifiers of the children, in the same tree
 	features []int           // the columns that are compared
 	nanIsYes []bool          // whether NaN continues at the child yes
-	values   []float64       // the numbers with which elements are compared
+	values   []float64       // the thresholds with which elements are compared
 	modes    []string        // the comparisons, such as "BRANCH_LEQ"
 	refs     []treeRef       // the nodes in the treeEnsemble, set by ensemble
 }
@@ -98,14 +98,14 @@ func intsOfLength(n *node, name string, count int) []int {
 	return list
 }
 
-// checkLength fails unless an attribute has the wanted number of elements.
+// checkLength fails if an attribute does not have the wanted number of elements.
 func checkLength(n *node, name string, length, want int) {
 	if length != want {
 		n.Failf("attribute %q has %d elements, want %d", name, length, want)
 	}
 }
 
-// ensemble returns the trees, without weights. The root of a tree is its only node that is no child.
+// ensemble returns the trees without weights. The root of a tree is the only node that is not a child of another node.
 func (l *nodeLists) ensemble() *treeEnsemble {
 	trees := &treeEnsemble{}
 	l.assignRefs(trees)
@@ -136,7 +136,7 @@ func (l *nodeLists) assignRefs(trees *treeEnsemble) {
 	}
 }
 
-// setBranches sets the branches, which assignRefs has added. It reports for each node whether the node is a child.
+// setBranches sets the branches that assignRefs has added. For each node, it reports whether the node is a child.
 func (l *nodeLists) setBranches(trees *treeEnsemble) (isChild []bool) {
 	isChild = make([]bool, len(l.keys))
 	for i, name := range l.modes {
@@ -155,7 +155,7 @@ func (l *nodeLists) setBranches(trees *treeEnsemble) (isChild []bool) {
 	return isChild
 }
 
-// addRoots adds the root of each tree: its only node that is no child.
+// addRoots adds the root of each tree, which is the only node that is not a child.
 func (l *nodeLists) addRoots(trees *treeEnsemble, isChild []bool) {
 	rootOf := map[int]int{} // the index of the root by tree
 	for i, key := range l.keys {
@@ -189,9 +189,9 @@ func (l *nodeLists) childIndex(i, id int) int {
 	return child
 }
 
-// addWeights adds the weights of the attributes with a prefix, "class" or "target". idName is the attribute with the
-// target of each weight. Weights of branches are ignored. It returns the set of targets that have weights, and whether
-// no weight is negative.
+// addWeights adds the weights of the attributes with a prefix, "class" or "target". idName is the attribute that has
+// the target of each weight. Weights of branches are ignored. addWeights returns the set of targets that have weights,
+// and whether all weights are at least 0.
 func (l *nodeLists) addWeights(trees *treeEnsemble, prefix, idName string) (weighted map[int]bool, nonNegative bool) {
 	weights := floatsOrTensor(l.n, prefix+"_weights")
 	treeIDs := intsOfLength(l.n, prefix+"_treeids", len(weights))
@@ -237,7 +237,7 @@ type branchLists struct {
 	values              []float64 // for each branch, as in nodeLists
 	nanIsYes            []bool    // for each branch, as in nodeLists
 	weights             []float64 // for each leaf
-	members             []float64 // of all branches with branchMember that are not yet read: see cutMembers
+	members             []float64 // members of the branches with branchMember that are not read yet: see cutMembers
 }
 
 // readBranchLists reads the attributes of TreeEnsemble, except the attributes of targets and roots.
@@ -297,7 +297,8 @@ func (l *branchLists) ensemble() *treeEnsemble {
 	return trees
 }
 
-// childRef returns a child of branch i. child is its index in the list of branches or, if isLeaf, of leaves.
+// childRef returns a child of branch i. child is the index of the child in the list of branches, or in the list of
+// leaves if isLeaf is set.
 func (l *branchLists) childRef(i, child int, isLeaf bool) treeRef {
 	limit := len(l.features)
 	if isLeaf {
@@ -312,8 +313,8 @@ func (l *branchLists) childRef(i, child int, isLeaf bool) treeRef {
 	return treeRef(child)
 }
 
-// cutMembers splits a list in which a NaN ends the members of each branch. It returns the members of the first branch
-// in ascending order, and the remaining list after the NaN.
+// cutMembers splits a list with the members of several branches. A NaN ends the members of each branch. cutMembers
+// returns the members of the first branch in ascending order, and the list after the NaN.
 func cutMembers(list []float64) (members, remaining []float64) {
 	end := slices.IndexFunc(list, math.IsNaN)
 	if end < 0 {
