@@ -78,7 +78,7 @@ func (n *Node) convert(domain string) (out []*Value, err error) {
 	operator := Operator{domain, n.proto.OpType}
 	convertOperator := n.opts.Table.Converters[operator]
 	switch {
-	case n.unavailable != nil && convertOperator != nil: // an error that the node has for every operand takes precedence
+	case n.unavailable != nil && convertOperator != nil: // an error for every operand takes precedence
 		return nil, cmp.Or(n.unavoidableError(convertOperator), error(&unavailableError{n.unavailable}))
 	case n.unavailable != nil:
 		return nil, &unavailableError{n.unavailable}

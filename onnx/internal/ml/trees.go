@@ -11,8 +11,9 @@ import (
 )
 
 // This file converts the trees of TreeEnsemble, TreeEnsembleClassifier and TreeEnsembleRegressor to the operands of the
-// op tree_ensemble. All comparisons become x <= threshold. NaN stands for a missing element, which has its own next
-// node. For example, the branch x < 2 with leaves of weights 1 (yes) and 7 (no) becomes three nodes:
+// op tree_ensemble. All comparisons become x <= threshold. NaN stands for a missing element. The next node for NaN can
+// differ from the next nodes for numbers. For example, the branch x < 2 with leaves of weights 1 (yes) and 7 (no)
+// becomes three nodes:
 //
 //	node  threshold  children (no, yes)  weights
 //	0     below(2)   2, 1                none
@@ -21,7 +22,7 @@ import (
 //
 // where below(2) is the greatest number less than 2.
 
-// treeMode is the comparison of a node, with the values of the attribute nodes_modes of TreeEnsemble.
+// treeMode is the comparison of a node. Its values are the values of the attribute nodes_modes of TreeEnsemble.
 type treeMode uint8
 
 const (
@@ -49,7 +50,7 @@ type treeBranch struct {
 	mode     treeMode  // the comparison of the element with value
 	value    float64   // not used by branchMember
 	members  []float64 // the values of branchMember, distinct and in ascending order
-	yes, no  treeRef   // the children if the comparison is true or false
+	yes, no  treeRef   // the next node if the comparison is true, and if it is false
 	nanIsYes bool      // whether NaN continues at yes
 }
 
@@ -84,15 +85,15 @@ func evaluate(n *node, ensemble *treeEnsemble, targetCount int, aggregate string
 	return n.Op("tree_ensemble", graph.Attrs{"outputs": targetCount, "aggregate": aggregate}, operands...)
 }
 
-// operands returns the operands of tree_ensemble that follow self, the matrix of elements. They are roots, features,
-// thresholds, children, offsets of the nodes' weights, targets and weights. If some NaN does not continue like a false
-// comparison, the next nodes for NaN follow. dtype is the dtype of self. columns is the number of columns of self, or
-// -1 if it is unknown.
+// operands returns the operands of tree_ensemble after self, the matrix of elements. They are roots, features,
+// thresholds, children, offsets of the nodes' weights, targets and weights. If NaN does not continue like a false
+// comparison at some node, a last operand has the next nodes for NaN. dtype is the dtype of self. columns is the number
+// of columns of self, or -1 if it is unknown.
 func (ensemble *treeEnsemble) operands(n *node, dtype tensor.DType, columns, targetCount int) []any {
 	flat := flatTrees{n: n, ensemble: ensemble, isFloat32: dtype == tensor.Float32,
 		positions: make([]int32, len(ensemble.branches)), leafPositions: make([]int32, len(ensemble.leaves))}
 	flat.addNodes(columns, targetCount)
-	nanDiffers := false // whether some NaN continues at another node than a false comparison
+	nanDiffers := false // whether NaN ever continues at another node than a false comparison
 	for i, next := range flat.nextForNaN {
 		nanDiffers = nanDiffers || next != flat.children[2*i]
 	}
@@ -122,7 +123,8 @@ type flatTrees struct {
 	ensemble  *treeEnsemble
 	isFloat32 bool // whether elements are float32, not float64
 	count     int  // number of nodes
-	// positions and leafPositions have, for each branch and leaf, 1 + the index of its first node; 0 if it has none yet.
+	// positions and leafPositions have 1 + the index of the first node of each branch and leaf, or 0 if there is none
+	// yet.
 	positions, leafPositions []int32
 
 	// Node i compares column features[i] with thresholds[i]. It continues at children[2*i] if the comparison is false,
@@ -149,13 +151,13 @@ func (f *flatTrees) addNodes(columns, targetCount int) {
 		}
 		f.addBranch(ref)
 	}
-	// addLeaf has set the ends of the leaves' weights. The weights of branches are empty: they end where they start.
+	// addLeaf has set the ends of the leaves' weights. Branches have no weights, so their ends equal their starts.
 	for i := range f.count {
 		f.offsets[i+1] = max(f.offsets[i+1], f.offsets[i])
 	}
 }
 
-// position returns the index of the first node of a branch or leaf, or -1 if it has none yet.
+// position returns the index of the first node of a branch or leaf, or -1 if there is no such node yet.
 func (f *flatTrees) position(ref treeRef) int32 {
 	if ref.isLeaf() {
 		return f.leafPositions[^ref] - 1
@@ -163,8 +165,8 @@ func (f *flatTrees) position(ref treeRef) int32 {
 	return f.positions[ref] - 1
 }
 
-// assignPositions sets the positions of all branches and leaves that are reachable from the roots. It returns them in
-// the order of their positions, in which a node precedes its children.
+// assignPositions sets the positions of all branches and leaves that are reachable from the roots. It returns the
+// branches and leaves in the order of their positions. A node precedes its children.
 func (f *flatTrees) assignPositions() (order []treeRef) {
 	stack := slices.Clone(f.ensemble.roots)
 	slices.Reverse(stack)
@@ -210,7 +212,7 @@ func (f *flatTrees) checkReached() {
 }
 
 // nodeCount returns the number of comparisons x <= threshold that a branch needs. A search among m members has m-1
-// comparisons that halve the members, and two for the equality with each: 3m-1 in all.
+// comparisons that halve the members, and 2 comparisons per member for equality. The total is 3m-1.
 func (b *treeBranch) nodeCount() int {
 	switch {
 	case b.isNaN():
@@ -255,15 +257,15 @@ func (f *flatTrees) addBranch(ref treeRef) {
 	if branch.nanIsYes {
 		nan = yes
 	}
-	if branch.isNaN() { // x != NaN is true for each x, NaN included; all other comparisons with NaN are false
+	if branch.isNaN() { // x != NaN is true for each x, even NaN; other comparisons with NaN are false
 		if branch.mode == branchNEQ {
 			no, nan = yes, yes
 		}
 		f.setNode(node, branch.feature, branch.value, no, no, nan)
 		return
 	}
-	// x < value is x <= below(value); x > value and x >= value are the opposites of x <= value and x < value. NaN differs
-	// from each value, so for branchNEQ it continues at yes.
+	// x < value is x <= below(value). x > value is the opposite of x <= value, and x >= value is the opposite of x <
+	// value. NaN differs from each value, so for branchNEQ it continues at yes.
 	switch branch.mode {
 	case branchLEQ:
 		f.setNode(node, branch.feature, f.atMost(branch.value), no, yes, nan)
@@ -282,14 +284,15 @@ func (f *flatTrees) addBranch(ref treeRef) {
 	}
 }
 
-// addEqual adds two nodes, node and node+1, that test whether an element equals a value: x <= value and not x < value.
+// addEqual adds two nodes, node and node+1, that test whether an element x equals a value. Together they test x <=
+// value and not x < value.
 func (f *flatTrees) addEqual(node int32, branch *treeBranch, value float64, no, yes, nan int32) {
 	f.setNode(node, branch.feature, f.atMost(value), no, node+1, nan)
 	f.setNode(node+1, branch.feature, f.below(value), yes, no, no)
 }
 
-// addMember adds a binary search for an element among the members. NaN leaves the search at its first node; the next
-// nodes for NaN of the others are never used.
+// addMember adds a binary search for an element among the members. NaN leaves the search at the first node, so the next
+// nodes for NaN of later nodes are never used.
 func (f *flatTrees) addMember(node int32, branch *treeBranch, no, yes, nan int32) {
 	if len(branch.members) == 0 {
 		f.setNode(node, branch.feature, math.NaN(), no, no, nan)
@@ -322,7 +325,7 @@ func (f *flatTrees) addMember(node int32, branch *treeBranch, no, yes, nan int32
 	}
 }
 
-// atMost returns the greatest number of the elements' dtype that is not greater than the limit.
+// atMost returns the greatest number of the elements' dtype that is at most the limit.
 func (f *flatTrees) atMost(limit float64) float64 {
 	if !f.isFloat32 {
 		return limit
@@ -349,7 +352,8 @@ func (f *flatTrees) below(limit float64) float64 {
 	return math.Nextafter(limit, math.Inf(-1))
 }
 
-// floatsOrTensor returns an attribute that is a list of floats or, with the suffix _as_tensor, a tensor.
+// floatsOrTensor returns a list of floats. The list is the attribute with the given name, or the tensor attribute with
+// the suffix _as_tensor.
 func floatsOrTensor(n *node, name string) []float64 {
 	if data := n.TensorAttr(name + "_as_tensor"); data != nil {
 		return floatsOf(n, data)

@@ -8,11 +8,12 @@ import (
 )
 
 // This file converts support vector machines. A kernel is a function of two vectors, such as their product. Kernels are
-// computed in float64, because the squared distance of two vectors is a difference of large products and cancels.
+// computed in float64, because the squared distance of two vectors is a difference of large products and loses digits
+// by cancellation.
 
-// svmRegressor converts SVMRegressor: the sum of coefficients[i] * kernel(x, vector i), plus rho. If there are no
-// support vectors, the score is x·coefficients + rho. With the attribute one_class, positive scores become 1, others
-// -1.
+// svmRegressor converts SVMRegressor. The score is the sum of coefficients[i] * kernel(x, vector i), plus rho. If there
+// are no support vectors, the score is x·coefficients + rho. With the attribute one_class, positive scores become 1,
+// and other scores become -1.
 func svmRegressor(n *node) []*value {
 	coefficients, rho := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho")
 	kernelType := n.Text("kernel_type", "LINEAR")
@@ -33,13 +34,14 @@ func svmRegressor(n *node) []*value {
 	return single(n.Cast(postTransform(n, scores, n.Text("post_transform", "NONE")), tensor.Float32))
 }
 
-// svmClassifier converts SVMClassifier. Each pair of classes (0,1), (0,2) ... (1,2) ... has a decision: the weighted
-// sum of the kernels with the support vectors of the two classes, plus rho. A positive decision is a vote for the first
-// class, any other for the second. For example, the decisions [1, -1, -2] of three classes are votes for 0, 2 and 2.
+// svmClassifier converts SVMClassifier. Each pair of classes (0,1), (0,2) ... (1,2) ... has a decision. It is the
+// weighted sum of the kernels with the support vectors of the two classes, plus rho. A positive decision is a vote for
+// the first class of the pair, and any other decision is a vote for the second. For example, the decisions [1, -1, -2]
+// of three classes are votes for 0, 2 and 2.
 //
 // The label is the class with most votes. The scores are the decisions. With the attributes prob_a and prob_b, the
-// scores are the probabilities of the classes instead. The op pairwise_probabilities computes them from the probability
-// of the first class of each pair against the second: 1/(1 + exp(prob_a*decision + prob_b)).
+// scores are the probabilities of the classes instead. The op pairwise_probabilities computes them from one number per
+// pair, the probability of the first class against the second: 1/(1 + exp(prob_a*decision + prob_b)).
 func svmClassifier(n *node) []*value {
 	classes, transform := readClasses(n, "classlabels_strings", "classlabels_ints"), n.Text("post_transform", "NONE")
 	coefficients, rho := floatsOrTensor(n, "coefficients"), floatsOrTensor(n, "rho")
@@ -70,7 +72,8 @@ func svmClassifier(n *node) []*value {
 }
 
 // svmScores returns the scores of SVMClassifier: see [svmClassifier]. count is the number of classes. If there are two
-// classes and no probabilities, bothScores makes two scores, with the sum 0 or 1, of the single decision.
+// classes and no probabilities, bothScores makes two scores from the single decision. The sum of the two scores is 0 or
+// 1.
 func svmScores(n *node, decisions *value, count, pairs int, transform string) *value {
 	const zeroSum, unitSum = 0, 1
 	slopes, offsets := floatsOrTensor(n, "prob_a"), floatsOrTensor(n, "prob_b")
@@ -92,10 +95,10 @@ func svmScores(n *node, decisions *value, count, pairs int, transform string) *v
 	return bothScores(n, decisions, unitSum, transform)
 }
 
-// linearMachine converts SVMClassifier without support vectors: a score for each class, the product with its
-// coefficients plus rho. The label is the class of the greatest score. As in ONNX Runtime, two classes are special: the
-// label is also the second class if the greatest score is above 0. If no coefficient is negative, the greatest score
-// must be at least 0.5 instead.
+// linearMachine converts SVMClassifier without support vectors. The score of a class is the product of the row and the
+// coefficients of the class, plus rho. The label is the class with the greatest score. As in ONNX Runtime, two classes
+// are special: the label is also the second class if the greatest score is above 0. If no coefficient is negative, the
+// greatest score must be at least 0.5 instead.
 func linearMachine(n *node, labelled classes, coefficients, rho []float64, transform string) []*value {
 	if len(rho) == 0 {
 		n.Failf("attribute \"rho\" is missing")
@@ -156,11 +159,11 @@ func squaredNorms(n *node, x *value, keepDim bool) *value {
 	return n.Op("sum", graph.Attrs{"dim": []int{1}, "keepdim": keepDim}, n.Op("mul", nil, x, x))
 }
 
-// pairWeights returns the weights of the support vectors in the decision between each pair of classes, as a matrix
-// [vectors, pairs] of dtypeSource's dtype. The vectors are sorted by class, and counts has the number of vectors of
-// each class. The coefficients are a matrix [classes-1, vectors]: row r has the weight of each vector in the decision
-// of its class against the r-th other class. For a vector of class 1, row 0 is the decision against class 0, and row 1
-// the decision against class 2.
+// pairWeights returns the weight of each support vector in the decision of each pair of classes. The result is a matrix
+// [vectors, pairs] with the dtype of dtypeSource. The vectors are sorted by class, and counts has the number of vectors
+// of each class. The coefficients are a matrix [classes-1, vectors]. Row r has the weight of each vector in the
+// decision of the vector's class against the r-th other class. For a vector of class 1, row 0 has the weight in the
+// decision against class 0, and row 1 has the weight in the decision against class 2.
 func pairWeights(n *node, dtypeSource *value, coefficients []float64, counts []int, pairs int) *value {
 	starts, total := make([]int, len(counts)), 0
 	for i, count := range counts {
@@ -187,12 +190,12 @@ func pairWeights(n *node, dtypeSource *value, coefficients []float64, counts []i
 	return n.Reshape(floatsLike(n, weights, dtypeSource), total, pairs)
 }
 
-// votes returns the number of decisions in favour of each of `count` classes, [rows, classes]: a positive decision of a
-// pair (i, j), i < j, favours i, any other decision favours j.
+// votes returns the number of decisions in favour of each of `count` classes, as [rows, classes]. For a pair (i, j)
+// with i < j, a positive decision favours i, and any other decision favours j.
 func votes(n *node, decisions *value, count int) *value {
 	pairs := count * (count - 1) / 2
-	// votes = isFirst @ first + (1 - isFirst) @ second, with matrices [pairs, count] of zeros, except that first[pair,
-	// i] and second[pair, j] are 1.
+	// votes = isFirst @ first + (1 - isFirst) @ second. The matrices first and second are [pairs, count]. For the pair
+	// (i, j), first[pair, i] and second[pair, j] are 1. All other elements are 0.
 	first, second, pair := make([]float64, pairs*count), make([]float64, pairs*count), 0
 	for i := range count {
 		for j := i + 1; j < count; j++ {

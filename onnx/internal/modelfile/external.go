@@ -11,7 +11,7 @@ import (
 )
 
 // readExternal reads the data of a tensor from another file. neededBytes is the number of bytes that dtype and shape
-// require. The file is not mapped, because access to a mapping of a truncated file would end the process.
+// require. The file is not mapped into memory, because access to a mapping of a truncated file would end the process.
 func (f *File) readExternal(proto *pb.TensorProto, neededBytes int) (*tensor.Storage, error) {
 	var location string
 	offset, length := 0, -1

@@ -1,5 +1,5 @@
 // Package modelfile reads the files of ONNX models: the protobuf message, the data of weights, and external data. Each
-// weight is read into its own memory.
+// weight has separate memory.
 package modelfile
 
 import (
@@ -25,7 +25,8 @@ type File struct {
 	strings stringList                          // the strings that were read
 }
 
-// Read reads a model of size bytes. folder has the external data. storage, if not nil, reads the data of large weights.
+// Read reads a model of size bytes. folder has the external data. If storage is not nil, it reads the data of large
+// weights.
 func Read(ctx context.Context, src io.ReaderAt, size int, folder files.Folder, storage StorageFunc) (*File, error) {
 	if size == 0 {
 		return nil, errors.New("not an ONNX model: the file is empty")

@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file has the element types that have no dtype: integers of four bits and floats of eight bits. Tensors of these
-// types get a wider dtype that represents all their numbers exactly: int8, uint8 or float16.
+// This file has the element types of ONNX without a corresponding dtype: integers of four bits and floats of eight
+// bits. Tensors of these types get a wider dtype that represents all their numbers exactly: int8, uint8 or float16.
 
-// IsNarrow reports whether an element type has no dtype of its own but is supported.
+// IsNarrow reports whether an element type is supported although no dtype corresponds to it.
 func IsNarrow(t pb.DataType) bool { return isFourBits(t) || IsFloat8(t) }
 
 func isFourBits(t pb.DataType) bool { return t == pb.Int4 || t == pb.Uint4 }
@@ -26,7 +26,7 @@ func IsFloat8(t pb.DataType) bool {
 }
 
 // decodeNarrow returns a weight of an element type for which [IsNarrow] is true. Two integers of four bits share a
-// byte, the first in the lower half.
+// byte. The first is in the lower half.
 func (f *File) decodeNarrow(proto *pb.TensorProto, shape []int) (*tensor.Tensor, error) {
 	kind := pb.DataType(proto.DataType)
 	count := tensor.Numel(shape)
@@ -96,10 +96,10 @@ func decodeFourBits(raw []byte, kind pb.DataType, shape []int) (*tensor.Tensor, 
 	return fromBytes(tensor.New(dtype, shape...), data)
 }
 
-// Float8 returns the value of a float of eight bits. In the name of a type, E and M precede the number of bits of
-// exponent and mantissa. FN means that there are no infinities. UZ means that there is no negative zero: its code is
-// the only NaN. For example, the byte 0x39 of type Float8E4M3FN has exponent 7 and mantissa 1: its value is (1 + 1/8) *
-// 2^(7-7), where the second 7 is the bias.
+// Float8 returns the value of a float of eight bits. In the name of a type, E and M precede the numbers of bits of
+// exponent and mantissa. FN means that there are no infinities. UZ means that there is no negative zero, and the code
+// of negative zero is the only NaN. For example, the byte 0x39 of type Float8E4M3FN has exponent 7 and mantissa 1. Its
+// value is (1 + 1/8) * 2^(7-7), where the second 7 is the bias.
 func Float8(b byte, kind pb.DataType) float64 {
 	mantissaBits, bias, _, lacksNegativeZero := Float8Format(kind)
 	magnitude := b & 127 // the code without the sign

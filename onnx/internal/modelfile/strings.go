@@ -14,8 +14,8 @@ type stringList struct {
 	codes map[string]int
 }
 
-// StringCode returns the code of a string: its index in the list of all strings of the model. It adds the string to the
-// list if necessary.
+// StringCode returns the code of a string, which is its index in the list of all strings of the model. If the string is
+// new, StringCode adds it to the list.
 func (f *File) StringCode(text string) int {
 	if code, ok := f.strings.codes[text]; ok {
 		return code

@@ -32,7 +32,7 @@ func DTypeOf(t int32) (tensor.DType, error) {
 	return tensor.Invalid, fmt.Errorf("element type %s is not supported", pb.DataType(t))
 }
 
-// Tensor returns a tensor of the model. The first call for a tensor decodes it; later calls return the same tensor.
+// Tensor returns a tensor of the model. The first call for a tensor decodes it. Later calls return the same tensor.
 func (f *File) Tensor(proto *pb.TensorProto) (*tensor.Tensor, error) {
 	if decoded := f.tensors[proto]; decoded != nil {
 		return decoded, nil
@@ -47,9 +47,9 @@ func (f *File) Tensor(proto *pb.TensorProto) (*tensor.Tensor, error) {
 
 // decode decodes a tensor. Strings become codes of dtype int64. For element types without a dtype, see decodeNarrow.
 //
-// The format has four places for the elements, which decode tries in this order: another file (external data), raw
-// bytes that readModel has read separately, raw bytes in the message, and a list of numbers in the message. For
-// example, the int8 numbers 1 and -1 are the raw bytes 01 FF, or the list [1, -1] in the field for int32.
+// The elements can be in four places, which decode tries in this order: another file (external data), raw bytes that
+// readModel has read separately, raw bytes in the message, and a list of numbers in the message. For example, the int8
+// numbers 1 and -1 are the raw bytes 01 FF, or the list [1, -1] in the field for int32.
 func (f *File) decode(proto *pb.TensorProto) (*tensor.Tensor, error) {
 	meta, err := declaredMeta(proto)
 	if err != nil {
@@ -97,7 +97,7 @@ func declaredMeta(proto *pb.TensorProto) (meta tensor.Meta, err error) {
 	for i, n := range proto.Dims {
 		shape[i] = int(n)
 	}
-	// With strides of 0, Check validates the sizes before New multiplies them.
+	// With strides of 0, Check validates the sizes before New multiplies the sizes.
 	meta = tensor.Meta{DType: dtype, Shape: shape, Strides: make([]int, len(shape))}
 	if err := meta.Check(); err != nil {
 		return meta, err
@@ -111,8 +111,8 @@ func fromBytes(meta tensor.Meta, raw []byte) (*tensor.Tensor, error) {
 	return fromStorage(meta, tensor.StorageOf(raw))
 }
 
-// fromStorage returns a tensor with the given little-endian data. The tensor shares the storage if the data are
-// aligned and the dtype is not bool. Otherwise it has a copy.
+// fromStorage returns a tensor with the given little-endian data. The tensor shares the storage if the data are aligned
+// and the dtype is not bool. Otherwise the data are copied.
 func fromStorage(meta tensor.Meta, storage *tensor.Storage) (*tensor.Tensor, error) {
 	raw := storage.Bytes()
 	if len(raw) != meta.Bytes() {

@@ -26,17 +26,17 @@ const (
 )
 
 // errUnexpected is the error for a message that is truncated or has unexpected fields. On this error, readModel decodes
-// the whole file at once, which either succeeds or reports the mistake.
+// the whole file at once. This either succeeds or reports the mistake.
 var errUnexpected = errors.New("not the fields of a model")
 
 // readAhead is the number of bytes that are read at a time outside the data of weights.
 const readAhead = 1 << 16
 
-// wire reads a model file field by field, in protobuf's wire format. Each weight is read directly into its own aligned
-// memory. Decoding the whole file would copy weights twice, to unaligned addresses.
+// wire reads a model file field by field, in protobuf's wire format. Each weight is read directly into separate,
+// aligned memory. Decoding the whole file would copy weights twice, to unaligned addresses.
 //
-// A field is a tag (its number and wire type) and a value; a value of BytesType begins with its length. A message is
-// itself such a value, so that the model is a tree of byte ranges:
+// A field is a tag (field number and wire type) and a value. A value of wire type BytesType begins with its length.
+// Messages are such values, so the model is a tree of byte ranges:
 //
 //	file: ... [field 7: graph: ... [field 5: initializer: ... [field 9: raw data] ...] ...] ...
 //
@@ -58,7 +58,7 @@ type span struct{ begin, end int }
 func (s span) len() int { return s.end - s.begin }
 
 // readModel reads a model of size bytes. It returns the raw data of the main graph's initializers separately from their
-// messages. Files with unexpected fields, such as groups, are decoded as a whole; their messages keep the raw data.
+// messages. Files with unexpected fields, such as groups, are decoded as a whole. The messages then keep the raw data.
 func readModel(ctx context.Context, src io.ReaderAt, size int, storage StorageFunc) (_ *pb.ModelProto,
 	_ map[*pb.TensorProto]*tensor.Storage, err error) {
 	defer tensor.CatchMemory(&err)
@@ -112,7 +112,7 @@ func (w *wire) decodeGraph(g *pb.GraphProto, message span) error {
 }
 
 // decodeTensor reads a weight without its raw data, and records the span of the raw data. If there are several raw data
-// fields, the last one is used, as protobuf requires.
+// fields, the last field is used, as protobuf requires.
 func (w *wire) decodeTensor(proto *pb.TensorProto, message span) error {
 	unprocessed, err := w.readFields(message, func(number protowire.Number, value span) (bool, error) {
 		if number != tensorRawData {
@@ -135,8 +135,8 @@ func mergeFields(fields []byte, m pb.Message) error {
 	return nil
 }
 
-// readFields reads the fields of a message. It calls process for each field of wire type BytesType; process reports
-// whether it has processed the field. unprocessed has the encoded fields that process has not processed.
+// readFields reads the fields of a message. It calls process for each field of wire type BytesType. process reports
+// whether it has processed the field. unprocessed has all other fields, encoded.
 func (w *wire) readFields(message span, process func(n protowire.Number, value span) (bool, error)) (unprocessed []byte,
 	err error) {
 	for offset := message.begin; offset < message.end; {
@@ -172,7 +172,7 @@ type wireField struct {
 	value   span // if isBytes: the value without its length
 }
 
-// maxHead is the maximum size in bytes of a tag and a varint after it: 10 bytes each.
+// maxHead is the maximum size, in bytes, of a tag and the varint after it. Each has at most 10 bytes.
 const maxHead = 20
 
 // fieldAt decodes the tag and the length of the field at an offset in a message, which ends at messageEnd.
@@ -247,8 +247,8 @@ type StorageFunc = func(src io.ReaderAt, offset int64, n int) (*tensor.Storage, 
 // minStorage is the minimum size in bytes of a large weight, which a StorageFunc may read.
 const minStorage = 16 << 10
 
-// readWeights reads the raw data of the initializers, each into its own memory. If w.storage is set, it provides the
-// data of large weights.
+// readWeights reads the raw data of the initializers, with separate memory for each initializer. If w.storage is set,
+// it provides the data of large weights.
 func (w *wire) readWeights() (map[*pb.TensorProto]*tensor.Storage, error) {
 	var pieces []piece // of the weights that w.storage does not provide
 	data := make(map[*pb.TensorProto]*tensor.Storage, len(w.rawSpans))
@@ -273,7 +273,7 @@ func (w *wire) readWeights() (map[*pb.TensorProto]*tensor.Storage, error) {
 		lock.Unlock()
 		pieces = appendPieces(pieces, storage.Bytes(), rawSpan.begin)
 	}
-	// In ascending order for the system's read-ahead; w.rawSpans is a map.
+	// The order of w.rawSpans, a map, is random. Ascending offsets profit from the read-ahead of the operating system.
 	sorted.Func(pieces, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) })
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -299,12 +299,12 @@ type piece struct {
 	offset int    // offset in the file
 }
 
-// longestPiece is the maximum number of bytes of a piece. It is small enough to occupy all workers, and large enough to
-// need few calls.
+// longestPiece is the maximum number of bytes of a piece. Pieces of this size are small enough to occupy all workers,
+// and large enough to need few calls.
 const longestPiece = 4 << 20
 
-// appendPieces divides the range of the file that begins at offset and has the length of buffer. It appends the pieces,
-// which will be read into buffer, to list.
+// appendPieces divides a range of the file into pieces, and appends the pieces to list. The range begins at offset, has
+// the length of buffer, and will be read into buffer.
 func appendPieces(list []piece, buffer []byte, offset int) []piece {
 	for len(buffer) > 0 {
 		n := min(len(buffer), longestPiece)
@@ -314,7 +314,8 @@ func appendPieces(list []piece, buffer []byte, offset int) []piece {
 	return list
 }
 
-// readPieces reads pieces of a file concurrently, because page faults in fresh memory take most of the time.
+// readPieces reads pieces of a file concurrently. This is faster than one read, because page faults in fresh memory
+// take most of the time.
 func readPieces(ctx context.Context, src io.ReaderAt, pieces []piece) error {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))

@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts activations: pointwise functions, softmax and dropout. A converter reads the attributes with their
-// defaults from the ONNX standard, and adds one op of the catalogue or, where none has the same meaning, a few. For
-// example, HardSigmoid becomes mul, add and clamp.
+// This file converts activations: pointwise functions, softmax and dropout. A converter reads the attributes, whose
+// defaults are from the ONNX standard, and adds an op of the catalogue. If no op has the same meaning, it adds several
+// ops. For example, HardSigmoid becomes mul, add and clamp.
 
 // leakyRelu converts LeakyRelu.
 func leakyRelu(n *node) []*value {
@@ -98,7 +98,7 @@ func hardSwish(n *node) []*value { return single(n.Op("hardswish", nil, n.Operan
 // mish converts Mish.
 func mish(n *node) []*value { return single(n.Op("mish", nil, n.Operand(0))) }
 
-// softplus converts Softplus. aten's softplus returns x if x exceeds a threshold; ONNX has no threshold. With threshold
+// softplus converts Softplus. aten's softplus returns x if x exceeds a threshold. ONNX has no threshold. With threshold
 // 40 the results are the same, because log(1+exp(x)) rounds to x above 40 in float64, and above 20 in float32.
 func softplus(n *node) []*value {
 	return single(n.Op("softplus", graph.Attrs{"threshold": 40}, n.Operand(0)))
@@ -151,7 +151,8 @@ func reshapedLike(n *node, y, x *value) *value {
 	return n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(n.Rank(x))
 }
 
-// asMatrix reshapes x to two dimensions: the first merges the dimensions before the axis, the second all others.
+// asMatrix reshapes x to two dimensions. The first merges the dimensions before the axis, and the second merges all
+// other dimensions.
 func asMatrix(n *node, x *value, axis int) *value {
 	rank := n.Rank(x)
 	if axis < -rank || axis > rank {
@@ -164,7 +165,7 @@ func asMatrix(n *node, x *value, axis int) *value {
 		s := n.Shape(x)
 		return n.Reshape(x, tensor.Numel(s[:axis]), tensor.Numel(s[axis:]))
 	}
-	// flatten requires a dimension to merge, so an axis at either end is a reshape.
+	// flatten requires a dimension to merge, so a reshape is used for an axis at either end.
 	switch {
 	case axis == 0:
 		return n.Reshape(x, 1, -1)
@@ -175,8 +176,8 @@ func asMatrix(n *node, x *value, axis int) *value {
 	return n.Op("flatten", graph.Attrs{"start_dim": 0, "end_dim": axis - 1}, tail).WithRank(2)
 }
 
-// hardmax converts Hardmax: 1 at the first maximum along the axis, and 0 elsewhere. Before operator set 13, the maximum
-// is taken over the axis and all later dimensions together.
+// hardmax converts Hardmax, which is 1 at the first maximum along the axis, and 0 elsewhere. Before operator set 13,
+// the maximum is taken over the axis and all later dimensions together.
 func hardmax(n *node) []*value {
 	x := n.Operand(0)
 	operand, axis := x, n.Int("axis", -1)
@@ -194,9 +195,9 @@ func hardmax(n *node) []*value {
 	return single(y)
 }
 
-// dropout converts Dropout: the identity, except in training mode with a ratio other than 0. Then it keeps an element
-// with probability 1-ratio, and divides kept elements by 1-ratio. Training mode is operand 2 from operator set 12 on,
-// and the attribute is_test=0 before set 7. The second output is the mask of kept elements.
+// dropout converts Dropout. In training mode, it keeps an element with probability 1-ratio, and divides kept elements
+// by 1-ratio. Without training mode, or with ratio 0, it is the identity. Training mode is operand 2 from operator set
+// 12 on, and the attribute is_test=0 before set 7. The second output is the mask of kept elements.
 func dropout(n *node) []*value {
 	x := n.Operand(0)
 	maskType := tensor.Bool
@@ -214,7 +215,7 @@ func dropout(n *node) []*value {
 		return out
 	}
 	dtype := x.DType()
-	// The mask keeps all elements outside training mode, which may be known only when the graph runs.
+	// Without training mode, the mask keeps all elements. The mode may be known only when the graph runs.
 	random := n.Emit("rand_like", graph.Attrs{"dtype": tensor.Float32, "seed": seed(n)}, x)[0]
 	isKept := n.Op("logical_or", nil, n.Op("ge", nil, random, n.Cast(ratio, tensor.Float32)),
 		n.Op("logical_not", nil, training))
@@ -257,7 +258,7 @@ func scaledTanh(n *node) []*value {
 	return single(n.Op("mul", nil, y, n.Float("alpha", 1)))
 }
 
-// parametricSoftplus converts ParametricSoftplus: alpha * log(1 + exp(beta*x)). For the threshold see [softplus].
+// parametricSoftplus converts ParametricSoftplus: alpha * log(1 + exp(beta*x)). For the threshold, see [softplus].
 func parametricSoftplus(n *node) []*value {
 	y := n.Op("softplus", graph.Attrs{"threshold": 40}, n.Op("mul", nil, n.Operand(0), n.Float("beta", 1)))
 	return single(n.Op("mul", nil, y, n.Float("alpha", 1)))

@@ -10,7 +10,7 @@ import (
 )
 
 // This file converts Attention of the standard, and RotaryEmbedding of the standard and of ONNX Runtime. In Attention,
-// the mask, causality, windows of keys and the number of valid keys hide keys from a query. Each of them is a
+// four things hide keys from a query: the mask, causality, windows of keys, and the number of valid keys. Each is a
 // condition. attentionNode.restrict combines the conditions in the field visible. For example, with 3 queries and 3
 // keys, the condition of causality is [[1, 0, 0], [1, 1, 0], [1, 1, 1]].
 //
@@ -23,7 +23,7 @@ type attentionNode struct {
 	q, k, v   *value  // [batch, heads, positions, elements]; k and v start with the past keys and values
 	pastCount sym.Int // number of past keys, which earlier runs have computed
 	isFlat    bool    // whether the operands and the result of [attention] are [batch, positions, heads*elements]
-	visible   *value  // whether a query may attend to a key; nil: to each key. Set by restrict.
+	visible   *value  // whether a query may attend to a key, set by restrict; nil: always
 }
 
 // Operands of an Attention node after the queries, keys and values.
@@ -38,12 +38,12 @@ const (
 // q is [batch, 8, queries, 64], k and v are [batch, 8, keys, 64], the scores q @ kᵀ are [batch, 8, queries, keys], and
 // the result is [batch, 8, queries, 64].
 //
-// The attribute qk_matmul_output_mode selects an intermediate result as the last output: 0 is the products, 1 the
-// scores after softcap, 2 the scores after the mask, 3 the weights. The first version of the standard applied softcap
-// after the mask and had modes 1 and 2 in the other order; its models are converted in the same way.
+// The attribute qk_matmul_output_mode selects an intermediate result as the last output. Mode 0 is the products, 1 is
+// the scores after softcap, 2 is the scores after the mask, and 3 is the weights. The first version of the standard
+// applied softcap after the mask, and exchanged modes 1 and 2. Models of this version are converted in the same way.
 //
 // The weights and the result of a query without a key are 0. Such queries are found from the masks, not from the
-// scores: only the softmax then reads the scores, and the products can be fused.
+// scores. Then only the softmax reads the scores, so the products can be fused.
 func attention(n *node) []*value {
 	operands := attentionOperands(n)
 	scores := operands.scores(n.HasAttr("scale"))
@@ -142,7 +142,7 @@ func (a *attentionNode) scores(hasScale bool) *value {
 	if hasScale {
 		return a.Op("mul", nil, products, a.Float("scale", 1))
 	}
-	for _, x := range []*value{a.q, a.k} { // both have the same number of elements; it may be known of one only
+	for _, x := range []*value{a.q, a.k} { // the number of elements is the same, but may be known for only one of them
 		if elements, known := a.SymShape(x)[3].Known(); known {
 			return a.Op("mul", nil, products, 1/math.Sqrt(float64(elements)))
 		}
@@ -152,13 +152,13 @@ func (a *attentionNode) scores(hasScale bool) *value {
 }
 
 // maskScores applies the mask and the restrictions of restrictPositions to the scores. A mask of bools selects the keys
-// of a query, a mask of numbers is added. The scores of other keys become -Inf. The second result reports for each
-// query whether it has a key; it is nil if each has one.
+// of a query. A mask of numbers is added. The scores of hidden keys become -Inf. hasKey reports for each query whether
+// it has a key. It is nil if each query has a key.
 func (a *attentionNode) maskScores(scores *value) (masked, hasKey *value) {
 	keys, negInf := a.SymShape(a.k)[2], math.Inf(-1)
 	allHaveKeys := a.restrictPositions(keys)
 	mask := a.OperandOrNil(attentionMask)
-	var addend *value // a mask of numbers, with -Inf for keys that it lacks
+	var addend *value // a mask of numbers, extended by -Inf for missing keys
 	switch {
 	case mask == nil: // hides no keys
 	case mask.DType() == tensor.Bool:
@@ -172,7 +172,7 @@ func (a *attentionNode) maskScores(scores *value) (masked, hasKey *value) {
 	}
 	if addend != nil {
 		scores = a.Op("add", nil, scores, addend)
-		// Only the second result needs this: the addend -Inf itself hides a key.
+		// Only hasKey needs this restriction, because the addend -Inf hides a key anyway.
 		a.restrict(a.Op("ne", nil, addend, negInf))
 	}
 	if mask == nil && allHaveKeys {
@@ -202,8 +202,8 @@ func (a *attentionNode) restrict(condition *value) {
 	a.visible = condition
 }
 
-// restrictPositions hides keys by the number of valid keys, causality, and windows of keys around the position of a
-// query. It reports whether every query surely keeps a key.
+// restrictPositions hides keys by the number of valid keys, by causality, and by windows of keys around the position of
+// a query. It reports whether every query certainly keeps a key.
 func (a *attentionNode) restrictPositions(keys sym.Int) (allHaveKeys bool) {
 	validCounts, allHaveKeys := a.OperandOrNil(attentionValidCounts), true
 	if validCounts != nil {
@@ -220,7 +220,7 @@ func (a *attentionNode) restrictPositions(keys sym.Int) (allHaveKeys bool) {
 		return allHaveKeys
 	}
 	position := a.queryPositions(validCounts)
-	if isCausal { // without validCounts, key 0 stays visible
+	if isCausal { // without validCounts, key 0 remains visible
 		a.restrict(a.Op("le", nil, a.IndexVector(keys), position))
 	}
 	if rightWindow >= 0 && !isCausal { // causality hides at least as many keys
@@ -234,8 +234,8 @@ func (a *attentionNode) restrictPositions(keys sym.Int) (allHaveKeys bool) {
 }
 
 // queryPositions returns the positions of the queries among the keys. The position of query i is i + pastCount. If the
-// keys include unused positions (validCounts without past keys), the last query has the position of the last valid key:
-// query i has the position i + validCounts - queries.
+// keys include unused positions (validCounts without past keys), the last query has the position of the last valid key.
+// The position of query i is then i + validCounts - queries.
 func (a *attentionNode) queryPositions(validCounts *value) *value {
 	queries := a.SymShape(a.q)[2]
 	position := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries))
@@ -252,8 +252,8 @@ func joinHeads(n *node, x *value) *value {
 	return n.ReshapeSym(x, sizes[0], sizes[1], sizes[2].Mul(sizes[3]))
 }
 
-// rotaryEmbedding converts RotaryEmbedding: operands x, cos, sin and optional positions, the rows of the tables cos and
-// sin. Without positions, cos and sin have a row for each position of x.
+// rotaryEmbedding converts RotaryEmbedding. The operands are x, cos, sin and optional positions, which are indices of
+// rows of the tables cos and sin. Without positions, cos and sin have a row for each position of x.
 func rotaryEmbedding(n *node) []*value {
 	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), nil)
 	angles := func(i int) *value {
@@ -267,7 +267,7 @@ func rotaryEmbedding(n *node) []*value {
 }
 
 // microsoftRotaryEmbedding converts RotaryEmbedding of ONNX Runtime. Operands 2 and 3 are tables with the cosines and
-// sines of the angles, with a row for each position. Operand 1 has all positions, or only the first one.
+// sines of the angles, with a row for each position. Operand 1 has all positions, or only the first position.
 func microsoftRotaryEmbedding(n *node) []*value {
 	if n.Flag("is_packed_batching", false) {
 		n.Failf("attribute is_packed_batching is not supported")
@@ -278,7 +278,7 @@ func microsoftRotaryEmbedding(n *node) []*value {
 	cos := n.Operand(2)
 	x, headsDim := rotaryOperand(n, n.Int("num_heads", 0), cos)
 	ids := n.Cast(n.Operand(1), tensor.Int64)
-	if n.Rank(ids) == 1 || n.Rank(ids) == 0 { // ids is the first position; Reshape rejects a vector of several
+	if n.Rank(ids) == 1 || n.Rank(ids) == 0 { // ids is the first position; Reshape rejects a longer vector
 		ids = n.Op("add", nil, n.IndexVector(n.SymShape(x)[3-headsDim]), n.Reshape(ids, 1))
 		ids = n.Op("unsqueeze", graph.Attrs{"dim": 0}, ids)
 	}
@@ -307,8 +307,8 @@ func rotaryOperand(n *node, count int, cos *value) (x *value, headsDim int) {
 }
 
 // rotatedOperand rotates x, which is operand 0 with four dimensions. The attribute rotary_embedding_dim is the number
-// of rotated elements of a head, or 0 for all. The attribute interleaved selects the pairs: see [rotate]. The result
-// has the shape of operand 0.
+// of rotated elements of a head. 0 means all elements. The attribute interleaved selects the pairs: see [rotate]. The
+// result has the shape of operand 0.
 func rotatedOperand(n *node, x, cos, sin *value) *value {
 	rotatedCount := n.Int("rotary_embedding_dim", 0)
 	if rotatedCount == 0 {
@@ -323,8 +323,8 @@ func rotatedOperand(n *node, x, cos, sin *value) *value {
 }
 
 // rotate rotates pairs of elements in the last dimension of x by angles: (a, b) becomes (a*cos - b*sin, a*sin + b*cos).
-// The first rotatedCount elements form pairs: adjacent elements if interleaved is true, otherwise elements of the two
-// halves. The other elements do not change.
+// The first rotatedCount elements form pairs. If interleaved is true, a pair has adjacent elements. Otherwise it has
+// one element of each half. All other elements do not change.
 func rotate(n *node, x, cos, sin *value, rotatedCount int, interleaved bool) *value {
 	if rotatedCount < 0 || rotatedCount%2 != 0 {
 		n.Failf("%d elements are not pairs", rotatedCount)

@@ -8,18 +8,18 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts operators of ONNX Runtime on weights that are quantized by blocks: each block of block_size
-// elements of a row has a scale and a zero point. A byte holds 8/bits elements, the first in the lowest bits. For
-// example, a row of 64 elements of 4 bits with block_size 32 has 32 bytes, two scales and two zero points. Element 33,
-// in the high bits of byte 16, stands for (element - zero point 1) * scale 1.
+// This file converts operators of ONNX Runtime on weights that are quantized by blocks. Each block of block_size
+// elements of a row has a scale and a zero point. A byte holds 8/bits elements, with the first element in the lowest
+// bits. For example, a row of 64 elements of 4 bits with block_size 32 has 32 bytes, two scales and two zero points.
+// Element 33 is in the high bits of byte 16. It stands for (element - zero point 1) * scale 1.
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
 // expression over symbols.
 
-// matMulNBits converts MatMulNBits: the product of the operand and the transpose of a matrix [N, K] that is quantized
-// by blocks. Operands 1 to 3 are the matrix, its scales and its zero points, operand 5 is a bias. The op linear_blocks
-// unpacks elements while it multiplies, and supports only zero points that are packed like the elements. With other
-// zero points, the matrix is dequantized first.
+// matMulNBits converts MatMulNBits, which multiplies operand 0 by the transpose of a matrix [N, K] that is quantized by
+// blocks. Operands 1 to 3 are the matrix, its scales and its zero points. Operand 5 is a bias. The op linear_blocks
+// unpacks elements while it multiplies. It supports only zero points that are packed like the elements. With other zero
+// points, the matrix is dequantized first.
 func matMulNBits(n *node) []*value {
 	if n.OperandOrNil(4) != nil {
 		n.Failf("g_idx (operand 4) is not supported")
@@ -61,10 +61,10 @@ func matMulNBits(n *node) []*value {
 	return single(n.Cast(product, x.DType()))
 }
 
-// gatherBlockQuantized converts GatherBlockQuantized, which selects slices along gather_axis of a tensor that is
-// quantized by blocks along quantize_axis, and dequantizes them. A byte of type uint8 holds 8/bits elements, whose
-// default zero point is 2^(bits-1). If the ONNX type is int4 or uint4, a byte of the imported tensor holds one element,
-// and the default zero point is 0.
+// gatherBlockQuantized converts GatherBlockQuantized. The operand is a tensor that is quantized by blocks along
+// quantize_axis. The operator selects slices along gather_axis and dequantizes the slices. A byte of type uint8 holds
+// 8/bits elements, whose default zero point is 2^(bits-1). If the ONNX type is int4 or uint4, a byte of the imported
+// tensor holds one element, and the default zero point is 0.
 func gatherBlockQuantized(n *node) []*value {
 	quantized, index, scale, zero := n.Operand(0), n.Operand(1), n.Operand(2), n.OperandOrNil(3)
 	rank := n.Rank(quantized)
@@ -96,12 +96,12 @@ func gatherBlockQuantized(n *node) []*value {
 		}
 	}
 	if gatherAxis < blockAxis {
-		blockAxis += n.Rank(index) - 1 // the index's dimensions have replaced the gathered one
+		blockAxis += n.Rank(index) - 1 // the dimensions of the index have replaced the gathered dimension
 	}
 	return single(dequantizedBlocks(n, quantized, scale, zero, blockAxis, blockSize))
 }
 
-// elementBits returns the attribute bits, the size of an element. It fails unless a byte holds a whole number of
+// elementBits returns the attribute bits, the size of an element. It fails if a byte does not hold a whole number of
 // elements.
 func elementBits(n *node) int {
 	bits := n.Int("bits", 4)
@@ -120,8 +120,8 @@ func unpackBytes(n *node, x *value, bits int, count sym.Int) *value {
 	rank := n.Rank(x)
 	sizes := append([]sym.Int{}, n.SymShape(x)...)
 	if bits < 8 {
-		// Element i of a byte is (byte >> i*bits) & (2^bits - 1). Stacking the elements in a new dimension behind the
-		// dimension of bytes, and merging the two, puts the elements of a byte side by side.
+		// Element i of a byte is (byte >> i*bits) & (2^bits - 1). The elements are stacked in a new dimension after the
+		// dimension of bytes. Merging the two dimensions makes the elements of a byte adjacent.
 		var elements []any
 		for shift := 0; shift < 8; shift += bits {
 			shifted := x
@@ -145,7 +145,7 @@ func firstElements(n *node, x *value, dim int, count sym.Int) *value {
 }
 
 // dequantizedBlocks returns (quantized - zero) * scale in the dtype of scale. A block is blockSize elements along
-// dimension dim. scale and zero have one element for each block; zero may be nil.
+// dimension dim. scale and zero have one element for each block. zero may be nil.
 func dequantizedBlocks(n *node, quantized, scale, zero *value, dim, blockSize int) *value {
 	floats := n.Cast(quantized, scale.DType())
 	perElement := func(params *value) *value {
@@ -168,8 +168,8 @@ func repeatedBlocks(n *node, params *value, dim, blockSize int, count sym.Int) *
 	return firstElements(n, params, dim, count)
 }
 
-// readBlockSize returns the attribute block_size, by default defaultSize. The result is limited to count, the number of
-// elements of a row.
+// readBlockSize returns the attribute block_size, or defaultSize if the attribute is omitted. The result is at most
+// count, the number of elements of a row.
 func readBlockSize(n *node, defaultSize, count int) int {
 	blockSize := n.Int("block_size", defaultSize)
 	if blockSize < 1 {

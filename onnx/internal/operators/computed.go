@@ -6,9 +6,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// A [graph.ValueRef] lets an attribute refer to one computed value. This file converts operators for which that is not
-// enough: several axes, several sizes, or steps of unknown sign. WithType and WithRank record the dtype and rank of a
-// result if the op cannot infer them before the graph runs.
+// A [graph.ValueRef] lets an attribute refer to one computed value. This file converts operators for which one
+// reference is not enough, because they have several computed axes, several computed sizes, or steps of unknown sign.
+// WithType and WithRank record the dtype and rank of a result if the op cannot infer them before the graph runs.
 
 // computedAxes returns the axes in x as 0-dim values, in ascending order. x is a single axis or a vector of known
 // length. rank is added to negative axes.
@@ -36,13 +36,13 @@ func computedAxes(n *node, x *value, rank int) []*value {
 func unsqueezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x)
 	sortedAxes := computedAxes(n, axes, rank+n.LengthOf(axes))
-	for i, axis := range sortedAxes { // in ascending order, so that no insertion moves an earlier one
+	for i, axis := range sortedAxes { // in ascending order, so that an insertion does not move earlier insertions
 		x = n.Op("unsqueeze", graph.Attrs{"dim": n.IntAttr(axis)}, x).WithRank(rank + i + 1)
 	}
 	return x
 }
 
-// squeezeComputed removes the dimensions at computed axes. They must have size 1.
+// squeezeComputed removes the dimensions at computed axes. These dimensions must have size 1.
 func squeezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x) - n.LengthOf(axes)
 	return n.Op("squeeze", graph.Attrs{"dim": n.IntsAttr(axes)}, x).WithRank(rank)
@@ -60,8 +60,8 @@ func sliceComputed(n *node, x, axis, start, end, step *value) *value {
 	}
 	axis, start, end, step = scalar(axis), scalar(start), scalar(end), scalar(step)
 	size := n.Op("index", nil, n.ShapeVector(x), axis).WithType(tensor.Int64, 0)
-	// Bounds are clamped to [0, size], or to [-1, size-1] if the step is negative: then the exclusive end -1 means that
-	// index 0 is included.
+	// Bounds are clamped to [0, size]. If the step is negative, they are clamped to [-1, size-1], where the exclusive
+	// end -1 means that index 0 is included.
 	isBackward := n.Op("lt", nil, step, 0)
 	low := n.Op("where", nil, isBackward, convert.Constant(tensor.IntScalar(-1).Tensor(tensor.Int64)),
 		convert.Constant(tensor.IntScalar(0).Tensor(tensor.Int64)))

@@ -14,10 +14,11 @@ import (
 // select a region of images, such as DepthToSpace and CenterCropPad.
 //
 // A value is a tensor of the model, and node.Op adds an op to the graph. A sym.Int is a size: a number, or an
-// expression over symbols. IntsAttr and NumberAttr return the elements of a value in the form of an attribute: as
-// numbers or expressions if they are known before the graph runs, otherwise as a reference to the value.
+// expression over symbols. IntsAttr and NumberAttr return the elements of a value in the form of an attribute. The
+// attribute has numbers or expressions if they are known before the graph runs. Otherwise it is a reference to the
+// value.
 
-// constant converts Constant. The attribute with the value depends on the type of the value.
+// constant converts Constant. The type of the value determines which attribute has the value.
 func constant(n *node) []*value {
 	switch {
 	case n.HasAttr("value"):
@@ -60,8 +61,8 @@ func constantStrings(n *node) *value {
 	return n.MarkStrings(code, isText)
 }
 
-// constantOfShape converts ConstantOfShape: a tensor of the shape in operand 0, filled with the element of the
-// attribute value, or with float32 0.
+// constantOfShape converts ConstantOfShape, which creates a tensor of the shape in operand 0. All elements are the
+// element of the attribute value, or float32 0 if this attribute is omitted.
 func constantOfShape(n *node) []*value {
 	fillValue, dtype := any(0.0), tensor.Float32
 	if attr := n.Attr("value", pb.AttributeTensor); attr != nil && attr.T != nil {
@@ -80,7 +81,7 @@ func constantOfShape(n *node) []*value {
 }
 
 // rangeOp converts Range, which counts from start to end. The result is empty if the step leads away from the end. The
-// op arange rejects such an end, so that rangeOp replaces it by start.
+// op arange rejects such an end, so rangeOp replaces it by start.
 func rangeOp(n *node) []*value {
 	start, end, step := n.Operand(0), n.Operand(1), n.Operand(2)
 	// The end can be replaced only if start and end are known integers or expressions, and the step is known.
@@ -94,14 +95,15 @@ func rangeOp(n *node) []*value {
 	attrs := graph.Attrs{"start": n.NumberAttr(start), "end": n.NumberAttr(end), "step": n.NumberAttr(step),
 		"dtype": start.DType()}
 	if step.Data() == nil {
-		// For an expression, arange would record the guard that the step has its value at the hints.
+		// For an expression, arange would record a guard: the condition that the step has the same value as at the
+		// hints.
 		attrs["step"] = n.Reference(step)
 	}
 	return single(n.Op("arange", attrs).WithType(start.DType(), 1))
 }
 
-// eyeLike converts EyeLike: a matrix of the operand's shape with ones on diagonal k and zeros elsewhere. From a matrix
-// of ones, triu removes the elements below the diagonal, and tril the elements above it.
+// eyeLike converts EyeLike, which creates a matrix of the operand's shape with ones on diagonal k and zeros elsewhere.
+// From a matrix of ones, triu removes the elements below the diagonal, and tril removes the elements above it.
 func eyeLike(n *node) []*value {
 	x := n.Operand(0)
 	dtype := n.DTypeAttr("dtype")
@@ -127,11 +129,11 @@ func trilu(n *node) []*value {
 	return single(n.Op(op, attrs, n.Operand(0)))
 }
 
-// maxBlock is the maximum block size of DepthToSpace and SpaceToDepth. Its square does not overflow.
+// maxBlock is the maximum block size of DepthToSpace and SpaceToDepth. The square of maxBlock does not overflow.
 const maxBlock = 1 << 15
 
-// blockOperand returns the operand [N, C, H, W] of DepthToSpace or SpaceToDepth, its sizes, and the attribute
-// blocksize: the height and width of the blocks of pixels.
+// blockOperand returns the operand [N, C, H, W] of DepthToSpace or SpaceToDepth, and the sizes of the operand. block is
+// the attribute blocksize, which is the height and the width of a block of pixels.
 func blockOperand(n *node) (x *value, sizes []sym.Int, block int) {
 	x = n.Operand(0)
 	block = n.Int("blocksize", 0)
@@ -175,9 +177,9 @@ func spaceToDepth(n *node) []*value {
 	return single(n.ReshapeSym(y, sizes[0], sizes[1].Mul(factor).Mul(factor), height, width))
 }
 
-// reverseSequence converts ReverseSequence, which reverses the first lengths[b] elements of sequence b, where lengths
-// is operand 1. For example, length 3 makes [3, 2, 1, 4] of the sequence [1, 2, 3, 4]: element t of the result is
-// element lengths[b]-1-t of the operand if t < lengths[b], and otherwise element t.
+// reverseSequence converts ReverseSequence, which reverses the first lengths[b] elements of sequence b. lengths is
+// operand 1. For example, the sequence [1, 2, 3, 4] with length 3 becomes [3, 2, 1, 4]. Element t of the result is
+// element lengths[b]-1-t of the operand if t < lengths[b]. Otherwise it is element t.
 func reverseSequence(n *node) []*value {
 	x, lengths := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64)
 	timeAxis, batchAxis := n.Int("time_axis", 0), n.Int("batch_axis", 1)
@@ -201,9 +203,9 @@ func reverseSequence(n *node) []*value {
 	return single(n.Op("gather", graph.Attrs{"dim": timeAxis}, x, index))
 }
 
-// crop converts Crop, which removes the border of images. The attribute border has the left, top, right and bottom
-// width. If the attribute scale is given, it is the height and width of the result, and the right and bottom widths are
-// ignored.
+// crop converts Crop, which removes the border of images. The attribute border has the widths of the border at the
+// left, top, right and bottom. If the attribute scale is given, it is the height and width of the result, and the right
+// and bottom widths are ignored.
 func crop(n *node) []*value {
 	x := n.Operand(0)
 	border, _ := n.Ints("border")
@@ -219,8 +221,8 @@ func crop(n *node) []*value {
 	return single(n.Op("slice", graph.Attrs{"dim": 3, "start": border[0], "end": n.SizeAttr(right)}, y))
 }
 
-// centerCropPad converts CenterCropPad: it crops or pads axes to the sizes in operand 1. If the change of a size is
-// odd, the odd element is cropped from, or added to, the end. [padded] removes elements where a width is negative.
+// centerCropPad converts CenterCropPad, which crops or pads axes to the sizes in operand 1. If the change of a size is
+// odd, the odd element is cropped or added at the end. [padded] removes elements if a width is negative.
 func centerCropPad(n *node) []*value {
 	x, want := n.Operand(0), n.Integers(n.Operand(1))
 	sizes := n.SymShape(x)
@@ -239,7 +241,8 @@ func centerCropPad(n *node) []*value {
 	}
 	before, after := make([]sym.Int, len(sizes)), make([]sym.Int, len(sizes))
 	for i, axis := range axes {
-		// front = growth/2, rounded towards 0: Div rounds down, so a negative growth is negated before and after.
+		// front = growth/2, rounded towards 0. Div rounds down, so a negative growth is negated before and after the
+		// division.
 		growth, two := want[i].Sub(sizes[axis]), sym.Of(2)
 		front := sym.Where(growth.Lt(sym.Int{}), growth.Neg().Div(two).Neg(), growth.Div(two))
 		before[axis], after[axis] = front, growth.Sub(front)
