@@ -27,7 +27,7 @@ import (
 // maxRatio is the greatest compression ratio of deflate, according to the documentation of zlib.
 const maxRatio = 1032
 
-// Archive is an open .npz file. Its methods, except Close, may be called concurrently.
+// Archive is an open .npz file. Methods other than Close may be called concurrently.
 type Archive struct {
 	path    string
 	file    *os.File

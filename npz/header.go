@@ -14,7 +14,7 @@ import (
 const maxRank = 64
 
 // maxHeader is the maximum size of a header in bytes. The header of an array of numbers has less than 1,000 bytes.
-// numpy rejects headers of more than 10,000 bytes unless the file is trusted.
+// numpy rejects headers of more than 10,000 bytes if the file is not trusted.
 const maxHeader = 1 << 16
 
 // typeCodes maps numpy's type codes, without byte order, to dtypes. numpy has no code for bfloat16. Bits of bfloat16
@@ -121,7 +121,7 @@ type parser struct {
 	err       error
 }
 
-// fail sets err, unless it is set.
+// fail sets err if no error has occurred before.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf("header: "+format, args...)

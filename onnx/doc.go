@@ -25,8 +25,8 @@
 //
 // Graphs have no strings and maps:
 //   - A tensor of strings is an int64 tensor of codes: indices in the list of all strings of the model. [graph.Labels]
-//     has this list for each input and output of strings. A caller's string that is not in the list has the code -1;
-//     the graph cannot return such a string.
+//     has this list for each input and output of strings. A caller's string that is not in the list has the code -1.
+//     The graph cannot return such a string.
 //   - An input m that is a map is two inputs, the vectors m.keys and m.values.
 //   - An output that is a sequence of maps (of the operator ZipMap) is the matrix of the values, with a row for each
 //     map. [graph.Labels] has the keys of the columns.

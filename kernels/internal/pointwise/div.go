@@ -72,8 +72,9 @@ var (
 		integerDivision(divisionFormulas{signed: "x // y", unsigned: "trunc_divide(x, y)"}))
 )
 
-// divRef returns the reference of div. kit.ByDTypeKind makes it from functions for integers, floats and complex
-// numbers; the function of a kind that div does not support is nil. checkedReference rejects integer divisors of 0.
+// divRef returns the reference of div. kit.ByDTypeKind makes the reference from functions for integers, floats and
+// complex numbers. The function is nil for a kind that div does not support. checkedReference rejects integer divisors
+// of 0.
 func divRef(c *graph.Call) kit.ScalarFunc {
 	switch kit.Attrs[*divAttrs](c).mode() {
 	case "floor":
@@ -112,8 +113,8 @@ func quotientRounding(p *graph.Pointwise, c *graph.Call) func(float64) float64 {
 }
 
 // floorDiv is Python's floor division (c10::div_floor_floating). round rounds the result of each step to the dtype. The
-// remainder is subtracted from the dividend before the division. The quotient is then an integer except for rounding,
-// and agrees with the result of op `remainder`.
+// remainder is subtracted from the dividend before the division. The quotient is then an integer, apart from rounding
+// errors, and agrees with the result of op `remainder`.
 func floorDiv(dividend, divisor float64, round func(float64) float64) float64 {
 	if divisor == 0 {
 		return dividend / divisor

@@ -15,8 +15,8 @@ import (
 //go:noinline // saves compile time: it has many callers, none of them hot
 func formula(text string, params ...string) *expr.Formula { return kit.Formula(text, params...) }
 
-// Lists of the dtypes in which ops compute, by kind. Ops compute 16-bit floats in float32, except the ops that round
-// each step to the 16-bit dtype (halfFloats).
+// Lists of the dtypes in which ops compute, by kind. Most ops compute 16-bit floats in float32. Some ops round each
+// step to the 16-bit dtype (halfFloats).
 var (
 	floats       = []tensor.DType{tensor.Float32, tensor.Float64}
 	halfFloats   = []tensor.DType{tensor.Float16, tensor.BFloat16}

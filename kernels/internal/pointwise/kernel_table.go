@@ -58,7 +58,7 @@ func namedBody(torchKernel string, kernels kernelTable) func(*graph.Call, *rule.
 }
 
 // config is a function that returns the configuration of the iteration over the elements of a call. outs has the
-// outputs; inference passes undefined ones.
+// outputs, which are undefined during inference.
 type config = func(c *graph.Call, outs []rule.Operand) (rule.Config, error)
 
 // unary, unaryFloat, binary, binaryFloat, comparison and ternary return PyTorch's predefined configurations for a call.
@@ -106,7 +106,7 @@ func unaryWithResult(dtype tensor.DType) config {
 	}
 }
 
-// withCheck returns the config base, except that calls for which check fails are rejected.
+// withCheck returns a config that first rejects calls for which check fails, and then calls base.
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
 func withCheck(base config, check func(c *graph.Call) error) config {
@@ -118,7 +118,7 @@ func withCheck(base config, check func(c *graph.Call) error) config {
 	}
 }
 
-// rejectComplex returns the config base, except that complex operands are rejected with the given message.
+// rejectComplex returns a config that first rejects complex operands with the given message, and then calls base.
 func rejectComplex(base config, message string) config {
 	return withCheck(base, func(c *graph.Call) error {
 		for i := range c.In {

@@ -93,7 +93,8 @@ func lerpBody(c *graph.Call, iteration *rule.Rule) (rule.Kernel, error) {
 	if err := kit.CheckNumberFits(weight, c.Type(0).DType); err != nil {
 		return rule.Kernel{}, err
 	}
-	// The weight in the dtype in which loops read self, operand 1 of the iteration; operand 0 is the result.
+	// The weight is converted to the dtype in which loops read self. Operand 0 of the iteration is the result, and
+	// operand 1 is self.
 	converted := weight.Tensor(iteration.DType(1)).At()
 	fromStart := converted.Float() < 0.5
 	if iteration.DType(1).IsComplex() {

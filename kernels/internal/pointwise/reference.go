@@ -21,7 +21,7 @@ func logWithSubnormals(x float64) float64 {
 	return math.Log(x)
 }
 
-// complexLog is cmplx.Log, except that the imaginary part is computed by angle64.
+// complexLog is cmplx.Log, but computes the imaginary part by angle64.
 func complexLog(z complex128) complex128 {
 	return complex(logWithSubnormals(cmplx.Abs(z)), angle64(imag(z), real(z)))
 }
@@ -35,7 +35,7 @@ func divideParts(z complex128, divisor float64) complex128 {
 // angle64 is math.Atan2, but the result has the sign of y even if y / x underflows.
 func angle64(y, x float64) float64 { return math.Copysign(math.Atan2(math.Abs(y), x), y) }
 
-// complexExp is cmplx.Exp, except that it is also correct for real parts near the overflow threshold ([kit.Exp]).
+// complexExp is cmplx.Exp, but is also correct for real parts near the overflow threshold ([kit.Exp]).
 func complexExp(z complex128) complex128 {
 	magnitude := kit.Exp(real(z))
 	if magnitude == 0 || math.IsInf(magnitude, 0) || imag(z) == 0 || !isFinite(imag(z)) {

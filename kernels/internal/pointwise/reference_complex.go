@@ -164,7 +164,7 @@ func half(z complex128) complex128 { return complex(0.5*real(z), 0.5*imag(z)) }
 // logOfTwice returns log(|2z|), computed as log(|z/2|) + log(4), so that it is correct even if 2z overflows.
 func logOfTwice(z complex128) float64 { return math.Log(cmplx.Abs(half(z))) + 2*math.Ln2 }
 
-// signedSqrt is cmplx.Sqrt, except that the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
+// signedSqrt is cmplx.Sqrt, but the imaginary part of the result has the sign of imag(z) even if imag(z) is 0.
 func signedSqrt(z complex128) complex128 {
 	root := cmplx.Sqrt(z)
 	return complex(real(root), math.Copysign(imag(root), imag(z)))

@@ -185,8 +185,8 @@ func (t *tapLoops) averageOp() expr.Op {
 }
 
 // multipliesByInverse reports whether averages are computed by multiplying sums by the inverse of the divisor. dtype
-// and sumDType are the dtypes of averages and sums. Sums must have more bits than averages; otherwise the rounding of
-// the inverse would change averages.
+// and sumDType are the dtypes of averages and sums. Sums must have more bits than averages, because the rounding of the
+// inverse would change averages otherwise.
 func multipliesByInverse(dtype, sumDType tensor.DType) bool {
 	return dtype.IsFloat() && dtype.Size() < sumDType.Size()
 }

@@ -50,9 +50,9 @@ const (
 	maxCopiedBytes = 1 << 20 // maximum size, in bytes, of the copied rows of a unit
 )
 
-// compileSpaced makes the kernel of a [compiledSpaced]. It returns nil for other reductions than maxima, for indices,
-// for operands or results that are not row-major, for windows that are not equally spaced, for large windows with few
-// results, for too many taps or too large copies, and without machine code.
+// compileSpaced makes the kernel of a [compiledSpaced]. It supports only maxima without indices. It returns nil for all
+// other calls, for operands or results that are not row-major, for windows that are not equally spaced, for large
+// windows with few results, for too many taps, for too large copies, and without machine code.
 func compileSpaced(sized *sizedPooling) (*graph.Kernel, error) {
 	cols, ok := newColumns(&sized.axes[columnAxis])
 	isTooLarge := sized.taps > maxListedTaps ||

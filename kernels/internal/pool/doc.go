@@ -8,7 +8,7 @@
 //
 // A [pooling] describes an op: the number of pooled dimensions, the reduction, and the computation of windows from
 // attributes. Inference (infer.go), the reference (reference.go) and costs (impls.go) use a pooling. A [sizedPooling]
-// adds the sizes and layouts of a call. It always has three spatial dimensions; missing leading dimensions have size 1.
+// adds the sizes and layouts of a call. It always has three spatial dimensions. Missing leading dimensions have size 1.
 // There are five kinds of kernels:
 //
 //   - Compiled loops by pixels: each tap is an operand of a loop over channels, and taps outside the operand read a

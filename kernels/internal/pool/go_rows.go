@@ -21,8 +21,8 @@ const (
 
 // newAdaptiveRows makes a kernel in Go for adaptive averages of float32 or float64 rows, such as those of a sequence.
 // Windows of different sizes occur if the number of results does not divide the size of a row. goPooling would fold
-// them one by one, at a higher cost than that of the few taps. Results have the same bits as those of goPooling.
-// newAdaptiveRows returns nil for other calls, and for operands or results that are not row-major.
+// such windows one by one, and each fold would cost more than the few taps of a window. Results have the same bits as
+// those of goPooling. newAdaptiveRows returns nil for other calls, and for operands or results that are not row-major.
 func newAdaptiveRows(p *sizedPooling) (*graph.Kernel, error) {
 	columns, isRow := &p.axes[columnAxis], true
 	for _, axis := range p.axes[:columnAxis] {

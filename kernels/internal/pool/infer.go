@@ -31,7 +31,7 @@ func (p *pooling) infer(call *graph.Call) ([]graph.Result, error) {
 	return p.inferSliding(call)
 }
 
-// inferSliding is infer for windows with strides, except max_pool1d.
+// inferSliding is infer for windows with strides. max_pool1d has inferMaxPool1d instead.
 func (p *pooling) inferSliding(call *graph.Call) ([]graph.Result, error) {
 	args, input := p.args(call), call.Type(0)
 	allWindows, err := p.slidingWindows(args)

@@ -39,8 +39,8 @@ func define[A any](name string, p pooling, doc string, examples ...graph.Example
 	return kit.Define[A](withPooling(op, func(*graph.Call) *pooling { return &p }))
 }
 
-// withPooling adds to op the operand, inference (unless op has its own), the reference and the implementations of the
-// pooling that poolingOf returns for a call.
+// withPooling completes op with the operand, the reference and the implementations of a pooling. If op has no
+// inference, it also adds inference. poolingOf returns the pooling of a call.
 func withPooling(op graph.Op, poolingOf func(c *graph.Call) *pooling) graph.Op {
 	op.Params = []graph.Param{kit.Self}
 	if op.Infer == nil {

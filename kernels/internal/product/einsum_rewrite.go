@@ -106,7 +106,7 @@ func (e *equation) classifyLabels(in []graph.Arg) (labels matrixLabels, ok bool)
 	return labels, true
 }
 
-// endsWith reports whether the last elements of labels are those of suffix.
+// endsWith reports whether labels ends with suffix.
 func endsWith(labels, suffix []int) bool {
 	return len(labels) >= len(suffix) && slices.Equal(labels[len(labels)-len(suffix):], suffix)
 }

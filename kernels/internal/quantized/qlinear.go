@@ -19,7 +19,7 @@ import (
 //	matmul_integer:  sum = (a - za) @ (b - zb)
 //	qlinear_matmul:  saturate(round((sum + bias) * sa * sb / sy) + zero point of the result)
 //
-// The fields are indices of operands; -1 means that the op has no such operand.
+// The fields are indices of operands. -1 means that the op has no such operand.
 type quantMatmul struct {
 	name           string
 	a, b           int

@@ -30,7 +30,7 @@ import (
 type channelNorm struct {
 	groups int     // number of groups of channels per sample
 	eps    float64 // added to the variance
-	// indices of the operands with the mean and the variance of each channel; 0 if they are computed from the input
+	// indices of the operands with the mean and the variance of each channel, or 0 if they are computed from the input
 	meanOperand, varianceOperand int
 }
 

@@ -59,8 +59,8 @@ const (
 	manyRuns = 256
 )
 
-// groupNormRows returns the expression of group_norm over the operand viewed as [n, groups, c/groups, ...]. A row has
-// all dimensions except the first two. groupNormRows returns nil if rows consist of many short runs. The loops of a
+// groupNormRows returns the expression of group_norm over the operand viewed as [n, groups, c/groups, ...]. A row spans
+// all dimensions after the first two. groupNormRows returns nil if rows consist of many short runs. The loops of a
 // channelNorm then have longer runs, because the channels of all groups are contiguous.
 func groupNormRows(c *graph.Call) (*graph.Rows, error) {
 	attrs, input := kit.Attrs[*groupNormAttrs](c), c.Meta(0)

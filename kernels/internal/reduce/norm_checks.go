@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// The indices of operands of batch_norm and instance_norm. All except the input are optional.
+// The indices of operands of batch_norm and instance_norm. All operands after the input are optional.
 const (
 	batchNormInput = iota
 	batchNormWeight

@@ -20,8 +20,8 @@ type sumAttrs struct {
 //
 // Floats are added in float64. In a sum of n elements, an element takes part in at most k additions. k is n/32 + 512,
 // or n/1024 + 512 if the elements are in contiguous runs of at least 1024. The error is at most k*2^-53 times the sum
-// of the magnitudes, plus the error of rounding to the dtype of the result. Results for 16-bit floats and float32 are
-// within one rounding of the exact sum, unless the terms nearly cancel.
+// of the magnitudes, plus the error of rounding to the dtype of the result. If the terms do not nearly cancel, results
+// for 16-bit floats and float32 are within one rounding of the exact sum.
 var Sum = folds.Define(graph.SchemaOf[*sumAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name:     "sum",
 	Doc:      "Adds up the elements over the given dimensions. Bools and integers give int64 unless `dtype` is given.",

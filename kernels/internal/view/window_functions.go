@@ -88,7 +88,7 @@ type melAttrs struct {
 	DType          tensor.DType `attr:"dtype" default:"float32" doc:"dtype of the result"`
 }
 
-// MelWeightMatrix is ONNX's operator; PyTorch has no equivalent.
+// MelWeightMatrix is ONNX's operator. PyTorch has no equivalent.
 var MelWeightMatrix = kit.ElementOp[*melAttrs](graph.Op{Semantics: graph.Semantics{
 	Name: "mel_weight_matrix",
 	Doc: "Creates a matrix with a row for each of dft_length/2+1 frequencies and a column for each band. " +

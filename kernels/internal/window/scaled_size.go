@@ -47,7 +47,7 @@ func ratio(factor float64) (p, q int, ok bool) {
 		return 0, 0, false
 	}
 	const limit = min(1<<36, math.MaxInt/4)
-	// The next p is quotient times the previous p plus the p before the previous one, and likewise for q.
+	// The next p is quotient times the last p, plus the p before the last. The same formula gives the next q.
 	p, q = 1, 0
 	for previousP, previousQ := 0, 1; ; {
 		whole := new(big.Int).Quo(remainder.Num(), remainder.Denom())

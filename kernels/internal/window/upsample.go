@@ -21,7 +21,7 @@ type upsampleAttrs struct {
 	Scales       *float64  `attr:"scales" default:"none" doc:"factor that maps the only spatial dimension; default: the quotient of the sizes"`
 }
 
-// The upsample ops of aten, except upsample_nearest2d.
+// The upsample ops of aten. upsample_nearest2d is in upsample_nearest.go.
 var (
 	UpsampleNearest1d = upsampleOp("upsample_nearest1d", "Resizes signals [N,C,W] by taking the nearest element.",
 		1, "nearest")

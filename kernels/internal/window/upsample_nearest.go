@@ -34,7 +34,7 @@ var UpsampleNearest2d = kit.Define[*upsampleNearestAttrs](graph.Op{
 		Ref:      refUpsampleNearest,
 		Examples: kit.OneExample(kit.NHWC(1, 2, 3, 4), graph.Attrs{"scale_factors": []float64{2, 1.5}}),
 	},
-	// Workers divide all dimensions except the last two, height and width.
+	// Workers divide all dimensions before the last two, height and width.
 	Facts: graph.Facts{Parallel: kit.LoopsExceptLast(2), WritesAnyDenseLayout: true, ImageRole: graph.ImageOp},
 	Lowerings: graph.Lowerings{
 		Impls: []graph.Impl{{Name: "plain", Doc: "Copies pixels with contiguous channels, else element by element.",

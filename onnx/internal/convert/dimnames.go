@@ -14,10 +14,10 @@ import (
 
 // This file maps the dim_params of a model to symbols. A dim_param is the text of a symbolic size. There are four
 // kinds:
-//   - an identifier is the symbol of that name;
-//   - arithmetic over identifiers is an expression;
-//   - other text with a letter is a symbol, whose name is derived from the text;
-//   - text without a letter, such as "?", is not a name: each size with such text is a separate symbol, whose name is
+//   - An identifier is the symbol of that name.
+//   - Arithmetic over identifiers is an expression.
+//   - Other text with a letter is a symbol, whose name is derived from the text.
+//   - Text without a letter, such as "?", is not a name. Each size with such text is a separate symbol, whose name is
 //     generated from the input and the dimension, such as x_dim0.
 
 // Symbol returns the symbol of the graph for a dim_param such as "batch-size", or for a generated name such as x_dim0.

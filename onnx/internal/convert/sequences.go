@@ -222,8 +222,8 @@ func optionalGetElement(n *Node) []*Value {
 	return single(n.In[0])
 }
 
-// sequenceMap applies a graph to each member of a sequence. A further operand can be a sequence of the same length, of
-// which call i reads member i. It can also be a tensor, which each call reads as a whole. Results become sequences.
+// sequenceMap applies a graph to each member of a sequence. A further operand can be a sequence of the same length.
+// Call i then reads member i. It can also be a tensor, which each call reads as a whole. Results become sequences.
 func sequenceMap(n *Node) []*Value {
 	proto := n.body("body") // the attribute body
 	count := len(n.members(0))

@@ -240,7 +240,7 @@ type branchLists struct {
 	members             []float64 // members of the branches with branchMember that are not read yet: see cutMembers
 }
 
-// readBranchLists reads the attributes of TreeEnsemble, except the attributes of targets and roots.
+// readBranchLists reads the attributes of TreeEnsemble. It omits the attributes of targets and roots.
 func readBranchLists(n *node) *branchLists {
 	lists := &branchLists{n: n}
 	lists.features, _ = n.Ints("nodes_featureids")
