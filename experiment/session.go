@@ -43,7 +43,7 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 	for i := 0; i == 0 || !s.isComplete(); i++ {
 		s.Progress(i, totalRounds)
 		s.load.sample()
-		unmeasuredRuns, runs := warmUpRuns, warmUpRuns // runs of a turn; the first round only warms up
+		unmeasuredRuns, runs := warmUpRuns, warmUpRuns // the first round only warms up
 		if i > 0 {
 			measured := min(runsPerTurn, s.maxRuns()-s.runs) // the last turn has only the missing runs
 			unmeasuredRuns = s.Turn - runsPerTurn            // the first run of a turn, unless it is the only one
