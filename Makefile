@@ -74,15 +74,16 @@ check:
 	$(MAKE) regenerate
 
 # All cases of random tests (make check draws few), those of steps and workers with the race detector too, the tests of
-# module beam, builds for other platforms, and the parts of paths, arm64 and builds that take long: before a release, and
+# module beam, staticcheck of tests, builds for other platforms, and the parts of paths, arm64 and builds that take long: before a release, and
 # after a change of a code generator.
 thorough:
 	GRAPHRUN_TESTS=all $(MAKE) test
 	GRAPHRUN_TESTS=all $(MAKE) race CONCURRENT="./exec ./internal/workerpool"
 	$(MAKE) beam-prism
+	$(MAKE) staticcheck CODE=
 	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64" \
 		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" RACED= ARM64_PORTABLE=kernels ARM64_TESTS= ARM64_LOOPS=1000 \
-		ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" \
+		ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" EXTREME_PATHS="GRAPHRUN_JIT=on $(EXTREME_PATHS)" \
 		CHECKED="$(CHECKED) linux/arm darwin/amd64 windows/arm64 freebsd/amd64 freebsd/arm64"
 
 # The module gpu, which has the drivers of devices. Its last line lists the devices that were tested, or says that there
@@ -197,13 +198,14 @@ arm64: fused
 loops:
 	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
 
-# Three paths: all that the processor supports, without AVX-512, and without machine code and assembly. A process uses
-# one core, so the paths run at the same time.
+# Two paths: without AVX-512, and without machine code and assembly. make test draws calls of every op on the default
+# path, which is GRAPHRUN_JIT=on here. A process uses one core, so the paths run at the same time.
+EXTREME_PATHS = GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable
 extreme:
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(GO) test -c -ldflags=-s -o "$$dir/extreme" ./kernels/internal/extreme || exit 1; \
 	cd kernels/internal/extreme; failed=0; running=; \
-	for path in GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable; do \
+	for path in $(EXTREME_PATHS); do \
 		env GOGC=400 $$path GRAPHRUN_EXTREME=$(EXTREME) GRAPHRUN_EXTREME_SEED=$(EXTREMESEED) \
 			"$$dir/extreme" -test.run '^TestExtremeSoak$$' -test.timeout 0 -test.v >"$$dir/$$path" 2>&1 & \
 		running="$$running $$path:$$!"; \
@@ -212,13 +214,13 @@ extreme:
 		wait $${one##*:} || failed=1; echo "== $${one%:*}"; cat "$$dir/$${one%:*}"; \
 	done; exit $$failed
 
-# Platforms for which everything is compiled and the command is linked, in addition to linux/arm64, which target fused
-# builds. A platform takes minutes of CPU time, because it needs its own standard library and dependencies: target
-# thorough has one with 32 bits, and one for each other system that is released.
+# Platforms for which everything is compiled and the command is linked. A platform takes minutes of CPU time, because it
+# needs its own standard library and dependencies: target thorough has one with 32 bits, and one for each other system
+# that is released.
 PLATFORMS =
 
 # Platforms for which packages and tests are type-checked only, which takes an eighth of the time; noasm is a build tag.
-CHECKED = linux/amd64,noasm linux/386 darwin/arm64 windows/amd64 wasip1/wasm
+CHECKED = linux/amd64,noasm linux/arm64 linux/386 darwin/arm64 windows/amd64 wasip1/wasm
 
 # The builds for platforms other than this one; the results are not run. All packages are compiled, and only the command
 # is linked: go build ./... would link nine programs. Without optimizations, inlining, debug information, and checks of
@@ -234,11 +236,10 @@ builds:
 	@set -ex; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) build -o "$$dir/typecheck" ./scripts/typecheck; \
 	export GOGC=400; "$$dir/typecheck" $(CHECKED); cd beam; "$$dir/typecheck" linux/amd64
 
-# Builds everything for linux/arm64, with optimizations, and lists the fused multiply-adds of the command: there must be
-# none, because they round differently from amd64.
+# Builds the command for linux/arm64, with optimizations, and lists its fused multiply-adds: there must be none, because
+# they round differently from amd64.
 fused:
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; export CGO_ENABLED=0 GOGC=800; echo "build linux/arm64"; \
-	GOOS=linux GOARCH=arm64 $(GO) list -export -trimpath ./... >/dev/null; \
 	GOOS=linux GOARCH=arm64 $(GO) build -trimpath -o "$$dir/graphrun" ./cmd/graphrun; \
 	$(GO) run ./scripts/fused "$$dir/graphrun"
 
@@ -264,9 +265,11 @@ format:
 vet:
 	GOGC=400 $(GO) vet ./...
 
-# With less frequent garbage collection it is 30 % faster and uses 800 MB.
+# Staticcheck of the code, or with CODE= of tests too, which takes twice the time. With less frequent garbage collection
+# it is 30 % faster and uses 1.2 GB.
+CODE = -tests=false
 staticcheck:
-	GOGC=400 $(STATICCHECK) ./...
+	GOGC=1000 $(STATICCHECK) $(CODE) ./...
 
 # The transforms of the nested module beam on the direct runner, which needs a third of the packages that Prism needs.
 beam:

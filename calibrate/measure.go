@@ -232,15 +232,24 @@ func indexBound(c graph.RateCall) int {
 // randomTensor returns a tensor of random numbers of moderate size. Integers are in [0, limit).
 func randomTensor(meta tensor.Meta, rng *rand.Rand, limit int) *tensor.Tensor {
 	if meta.DType.IsIntegral(true) { // bool, too
-		whole := make([]int64, meta.Numel())
-		for i := range whole {
-			whole[i] = rng.Int64N(int64(limit))
-		}
-		return tensor.Must(tensor.FromSlice(whole, meta.Shape...)).CopyTo(meta)
+		return randomTensorOf(meta, func() int64 { return rng.Int64N(int64(limit)) })
 	}
-	numbers := make([]float32, meta.Numel())
-	for i := range numbers {
-		numbers[i] = 0.25 + float32(rng.Float32())
+	return randomTensorOf(meta, func() float32 { return 0.25 + float32(rng.Float32()) })
+}
+
+// maxDrawn is the maximum number of elements of a tensor that are drawn; further elements repeat them. Copying is
+// faster than drawing, and no branch predictor recognizes so long a period.
+const maxDrawn = 1 << 16
+
+// randomTensorOf returns a tensor of numbers that draw returns, converted to the dtype of meta.
+func randomTensorOf[T tensor.Element](meta tensor.Meta, draw func() T) *tensor.Tensor {
+	numbers := make([]T, meta.Numel())
+	drawn := min(len(numbers), maxDrawn)
+	for i := range drawn {
+		numbers[i] = draw()
+	}
+	for drawn < len(numbers) {
+		drawn += copy(numbers[drawn:], numbers[:drawn])
 	}
 	return tensor.Must(tensor.FromSlice(numbers, meta.Shape...)).CopyTo(meta)
 }

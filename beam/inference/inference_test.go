@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -16,7 +17,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/memfs"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -53,10 +53,9 @@ func buildAndRun(t *testing.T, build func(s beam.Scope)) (beam.PipelineResult, e
 }
 
 func init() {
-	register.DoFn2x0[int, func(beam.EventTime, Element)](&sourceFn{})
-	register.DoFn3x0[beam.Window, beam.EventTime, Element](&collectFn{})
-	register.DoFn2x0[context.Context, Failure](&collectFailuresFn{})
-	register.Emitter2[beam.EventTime, Element]()
+	beam.RegisterDoFn(reflect.TypeFor[sourceFn]())
+	beam.RegisterDoFn(reflect.TypeFor[collectFn]())
+	beam.RegisterDoFn(reflect.TypeFor[collectFailuresFn]())
 }
 
 // sourceFn emits element i: rows of numbers that depend on i. Every Bad-th element has rows of the wrong length.
@@ -330,6 +329,8 @@ func TestFiles(t *testing.T) {
 		require.NoError(t, err)
 		requireEqual(t, run(element(i)), got)
 	}
+	_, err = buildAndRun(t, func(s beam.Scope) { ReadFiles(s, filepath.Join(dir, "*.npy")) })
+	assert.ErrorContains(t, err, "no file matches")
 	list, err := os.ReadDir(out)
 	require.NoError(t, err)
 	assert.Len(t, list, 5, "no temporary file is left")

@@ -89,11 +89,6 @@ func (s *kernelSet) narrowestPanelRows(m int) int {
 	return s.mr
 }
 
-// candidateSets lists the kernel sets for a dtype on this machine, best first.
-func candidateSets(dtype tensor.DType) []*kernelSet {
-	return append(machineCodeSets(dtype), portable[dtype])
-}
-
 // kernelsOf returns the kernel set that new plans of a dtype use, or nil if there are no products of the dtype. The
 // choice depends only on the CPU, so packed buffers fit every plan of the same process.
 func kernelsOf(dtype tensor.DType) *kernelSet {

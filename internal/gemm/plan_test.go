@@ -11,6 +11,11 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// candidateSets lists the kernel sets for a dtype on this machine, best first.
+func candidateSets(dtype tensor.DType) []*kernelSet {
+	return append(machineCodeSets(dtype), portable[dtype])
+}
+
 // TestGrids covers schedules with shared, local and mixed packing.
 func TestGrids(t *testing.T) {
 	set := candidateSets(tensor.Float32)[0]
