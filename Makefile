@@ -51,7 +51,7 @@ TEST = GOGC=800 $(GO) test -ldflags=-s
 # The number of random loops that are compiled and interpreted, all different, half of them for each instruction set.
 # From two million on, each of those loops is tested for both. The seeds are the same in each run, so that more loops
 # only find faults of a changed code generator: such a change is tested with a million, in some minutes.
-LOOPS ?= 10000
+LOOPS ?= 5000
 
 # The number of calls with extreme attributes on each path, about 30 of each op, or a duration such as 20m. The seeds are
 # the same in each run; a change of kernels is tested with an empty seed for longer. Each path prints the number of
@@ -74,8 +74,8 @@ check:
 	$(MAKE) regenerate
 
 # All cases of random tests (make check draws few), those of steps and workers with the race detector too, the tests of
-# module beam, staticcheck of tests, builds for other platforms, and the parts of paths, arm64 and builds that take long: before a release, and
-# after a change of a code generator.
+# module beam, staticcheck of tests, builds for other platforms, and the parts of paths, arm64 and builds that take long:
+# before a release, and after a change of a code generator.
 thorough:
 	GRAPHRUN_TESTS=all $(MAKE) test
 	GRAPHRUN_TESTS=all $(MAKE) race CONCURRENT="./exec ./internal/workerpool"
@@ -95,12 +95,14 @@ gpu:
 paths: narrow nounit portable noasm loops extreme arm64
 
 # Tests outside GENERATORS that run the code of both instruction sets, which make test has done with AVX-512; tests of
-# plans, which hold for any prices; tests of inference, memory and devices; and the test that kernels allocate nothing.
+# plans and rewritten graphs, which hold for any prices; tests of inference, memory and devices; and the test that
+# kernels allocate nothing.
 SAME_ON_PATHS = ^(TestATen|TestCompiledLoops|TestEmittedForms|TestBestPlans|TestCertificates.*|TestCheapestWithin|$(\
 	)TestClasses.*|TestCodeIsLetGo|TestDevice.*|TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|$(\
-	)TestLiveBytes|TestLongRowsOnce|TestNormsAreRows|TestNothingIsAllocatedByKernels|TestOpsAsText|$(\
-	)TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins.*|TestPointwiseKernelsFitTheirIterations|TestRows|$(\
-	)TestStepsArePricedByOperand|TestSymbolic.*|TestUnbacked.*|TestUnknownSizes|TestWrittenWithin)$$
+	)TestLiveBytes|TestLongRowsOnce|TestNormsAreRows|TestNothingIsAllocatedByKernels|$(\
+	)TestOpsAsText|TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins.*|TestPointwiseKernelsFitTheirIterations|$(\
+	)TestRewrittenProducts|TestRows|TestStepsArePricedByOperand|TestSymbolic.*|TestUnbacked.*|TestUnknownSizes|$(\
+	)TestWrittenWithin)$$
 
 # The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }

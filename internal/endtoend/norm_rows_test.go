@@ -109,8 +109,9 @@ func (c normChain) check(t *testing.T, rng *rand.Rand, m tensor.Meta) {
 	checkChain(t, rng, c.build(g, g.InputMeta("x", m), g.Input("w", m.DType, 12), g.Input("b", m.DType, 12)), c.steps)
 }
 
-// checkChain runs the graph of a value, its only output, under all strategies with one and with four workers, and
-// compares the results with the definition. If steps is not 0, strategy Propagate must have this number of steps.
+// checkChain runs the graph of a value, its only output, with one and with four workers, and compares the results with
+// the definition. The strategies are Propagate and a random one, or all in long tests. If steps is not 0, strategy
+// Propagate must have this number of steps.
 func checkChain(t *testing.T, rng *rand.Rand, v *graph.Value, steps int) {
 	g := v.Graph()
 	g.Output("y", v)
@@ -125,6 +126,8 @@ func checkChain(t *testing.T, rng *rand.Rand, v *graph.Value, steps int) {
 	strategies := layout.All()
 	if raceEnabled { // the race detector needs only one strategy: the parallel parts are the same
 		strategies = []layout.Strategy{layout.Propagate}
+	} else if !testsize.All() {
+		strategies = []layout.Strategy{layout.Propagate, strategies[rng.IntN(len(strategies))]}
 	}
 	for _, s := range strategies {
 		p, err := passes.Run(g, passes.Options{Strategy: s, Check: !raceEnabled})
