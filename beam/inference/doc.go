@@ -19,7 +19,8 @@
 //
 // # Failures
 //
-// [Run] fails the bundle of an element that cannot be run. [TryRun] returns such elements as a second PCollection.
+// [Run] fails the bundle of an element that cannot be run. [TryRun] returns such elements as a second PCollection,
+// which [WriteFailures] writes to a text file.
 // Runners may process an element several times. Results are the same each time, and [WriteFiles] names files after
 // elements, so that a second attempt replaces a file by an equal file.
 package inference

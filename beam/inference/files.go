@@ -22,6 +22,7 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[listFn]())
 	beam.RegisterDoFn(reflect.TypeFor[readFn]())
 	beam.RegisterDoFn(reflect.TypeFor[writeFn]())
+	beam.RegisterDoFn(reflect.TypeFor[writeFailuresFn]())
 }
 
 // ReadFiles reads the .npz and .npy files that match a pattern of one of Beam's file systems, such as "inputs/*.npz" or
@@ -164,6 +165,29 @@ func (f *writeFn) ProcessElement(ctx context.Context, element Element) (string, 
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	return file, nil
+}
+
+// WriteFailures writes failures to a file, each as a line "NAME: ERROR", in any order. It writes no file if there are
+// no failures.
+func WriteFailures(s beam.Scope, file string, failures beam.PCollection) {
+	s = s.Scope("inference.WriteFailures")
+	filesystem.ValidateScheme(file)
+	// A group with one key is processed by one call.
+	beam.ParDo0(s, &writeFailuresFn{file}, beam.GroupByKey(s, beam.AddFixedKey(s, failures)))
+}
+
+// writeFailuresFn writes a group of failures.
+type writeFailuresFn struct{ File string }
+
+func (f *writeFailuresFn) ProcessElement(ctx context.Context, _ int, next func(*Failure) bool) error {
+	var lines bytes.Buffer
+	for failure := (Failure{}); next(&failure); {
+		fmt.Fprintf(&lines, "%s: %s\n", failure.Name, strings.ReplaceAll(failure.Error, "\n", " "))
+	}
+	if err := writeFile(ctx, f.File, lines.Bytes()); err != nil {
+		return fmt.Errorf("%s: %w", f.File, err)
+	}
+	return nil
 }
 
 // writeFile writes a file. A runner may try the same element several times at once. Each attempt therefore writes to a

@@ -21,8 +21,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/textio"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
 	"github.com/graphrun/graphrun/beam/inference"
@@ -43,7 +41,6 @@ var (
 
 func init() {
 	flag.Var(sizes, "dim", "size of a symbol, `NAME=N`; repeatable")
-	register.Function1x1(failureLine)
 }
 
 // sizesFlag is a repeatable flag NAME=N.
@@ -144,11 +141,7 @@ func build(scope beam.Scope) {
 	elements, unread := inference.TryReadFiles(scope, *inputs)
 	results, failed := inference.TryRun(scope, options, elements)
 	inference.WriteFiles(scope, *outputs, results)
-	textio.Write(scope, *failures, beam.ParDo(scope, failureLine, beam.Flatten(scope, unread, failed)))
-}
-
-func failureLine(f inference.Failure) string {
-	return f.Name + ": " + strings.ReplaceAll(f.Error, "\n", " ")
+	inference.WriteFailures(scope, *failures, beam.Flatten(scope, unread, failed))
 }
 
 // counter returns the committed value of a counter of package inference.
