@@ -63,12 +63,12 @@ EXTREMESEED ?= 1
 # Tests of kernels' results that take seconds. Without machine code they test the interpreter.
 VALUES = ^(TestCatalogue|TestSpecialNumbers|Test.*Oracle)$$
 
-.PHONY: check thorough gpu paths narrow test-narrow nounit portable noasm loops extreme arm64 builds beam beam-prism fused \
-	format vet staticcheck test race regenerate fuzz bench false-alarms release releases
+.PHONY: check thorough gpu paths narrow test-narrow nounit portable noasm loops extreme extreme-narrow arm64 builds beam \
+	beam-prism fused format vet staticcheck test race regenerate fuzz bench false-alarms release releases
 
 # The checks, two at a time, so that one uses the processors while the other waits for a link or a slow test. A check
 # follows the checks whose builds it uses: fused and arm64, test and staticcheck.
-CHECKS = test-narrow fused format builds arm64 race staticcheck nounit portable noasm loops extreme beam gpu
+CHECKS = test-narrow fused format builds arm64 race staticcheck nounit portable noasm loops extreme-narrow beam gpu
 check:
 	$(MAKE) -j2 --output-sync=target $(CHECKS)
 	$(MAKE) regenerate
@@ -81,9 +81,9 @@ thorough:
 	GRAPHRUN_TESTS=all $(MAKE) race CONCURRENT="./exec ./internal/workerpool"
 	$(MAKE) beam-prism
 	$(MAKE) staticcheck CODE=
-	$(MAKE) check LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64" \
+	$(MAKE) check CHECKS="$(CHECKS:extreme-narrow=extreme)" LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64" \
 		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" RACED= ARM64_PORTABLE=kernels ARM64_TESTS= ARM64_LOOPS=1000 \
-		ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" EXTREME_PATHS="GRAPHRUN_JIT=on $(EXTREME_PATHS)" \
+		ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" \
 		CHECKED="$(CHECKED) linux/arm darwin/amd64 windows/arm64 freebsd/amd64 freebsd/arm64"
 
 # The module gpu, which has the drivers of devices. Its last line lists the devices that were tested, or says that there
@@ -95,13 +95,12 @@ gpu:
 paths: narrow nounit portable noasm loops extreme arm64
 
 # Tests outside GENERATORS that run the code of both instruction sets, which make test has done with AVX-512; tests of
-# plans and rewritten graphs, which hold for any prices; tests of inference, memory and devices; and the test that
-# kernels allocate nothing.
+# plans, which hold for any prices; tests of inference, memory and devices; and the test that kernels allocate nothing.
 SAME_ON_PATHS = ^(TestATen|TestCompiledLoops|TestEmittedForms|TestBestPlans|TestCertificates.*|TestCheapestWithin|$(\
 	)TestClasses.*|TestCodeIsLetGo|TestDevice.*|TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|$(\
 	)TestLiveBytes|TestLongRowsOnce|TestNormsAreRows|TestNothingIsAllocatedByKernels|$(\
 	)TestOpsAsText|TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins.*|TestPointwiseKernelsFitTheirIterations|$(\
-	)TestRewrittenProducts|TestRows|TestStepsArePricedByOperand|TestSymbolic.*|TestUnbacked.*|TestUnknownSizes|$(\
+	)TestRows|TestStepsArePricedByOperand|TestSymbolic.*|TestUnbacked.*|TestUnknownSizes|$(\
 	)TestWrittenWithin)$$
 
 # The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
@@ -150,7 +149,7 @@ noasm:
 	$(TEST) -tags noasm -vet=off $(STUBS)
 
 # Tests on an emulated arm64, for which qemu-user is needed. A test takes 20 to 50 times as long as on amd64: tests that
-# take seconds and do not depend on the processor are left out. The build cache has the packages, which fused builds.
+# take seconds and do not depend on the processor are left out. The build cache has the packages that fused builds.
 ARM64 = internal/jit internal/jit/lane internal/jit/vector internal/jit/tile internal/jit/depthwise \
 	internal/jit/winograd internal/jit/target/arm64 kernels kernels/internal/conv internal/endtoend
 # Convolutions of bytes are the only convolutions that are tested here. All of them run on neoverse-n1, and products on
@@ -200,14 +199,14 @@ arm64: fused
 loops:
 	GRAPHRUN_LOOPS=$(LOOPS) $(TEST) -count=1 -run '^TestRandomLoops$$' -timeout 60m -v ./internal/jit/vector
 
-# Two paths: without AVX-512, and without machine code and assembly. make test draws calls of every op on the default
-# path, which is GRAPHRUN_JIT=on here. A process uses one core, so the paths run at the same time.
-EXTREME_PATHS = GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable
-extreme:
+# Three paths: all that the processor supports (GRAPHRUN_JIT=on), without AVX-512, and without machine code and assembly.
+# A process uses one core, so the paths run at the same time. The target extreme-narrow has no default path: make test
+# draws a few calls of every op on it.
+extreme extreme-narrow:
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(GO) test -c -ldflags=-s -o "$$dir/extreme" ./kernels/internal/extreme || exit 1; \
 	cd kernels/internal/extreme; failed=0; running=; \
-	for path in $(EXTREME_PATHS); do \
+	for path in $(if $(filter extreme,$@),GRAPHRUN_JIT=on) GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable; do \
 		env GOGC=400 $$path GRAPHRUN_EXTREME=$(EXTREME) GRAPHRUN_EXTREME_SEED=$(EXTREMESEED) \
 			"$$dir/extreme" -test.run '^TestExtremeSoak$$' -test.timeout 0 -test.v >"$$dir/$$path" 2>&1 & \
 		running="$$running $$path:$$!"; \

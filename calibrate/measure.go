@@ -232,27 +232,26 @@ func indexBound(c graph.RateCall) int {
 // randomTensor returns a tensor of random numbers of moderate size. Integers are in [0, limit).
 func randomTensor(meta tensor.Meta, rng *rand.Rand, limit int) *tensor.Tensor {
 	if meta.DType.IsIntegral(true) { // bool, too
-		return randomTensorOf(meta, func() int64 { return rng.Int64N(int64(limit)) })
+		whole := make([]int64, meta.Numel())
+		for i := range whole {
+			whole[i] = rng.Int64N(int64(limit))
+		}
+		return tensor.Must(tensor.FromSlice(whole, meta.Shape...)).CopyTo(meta)
 	}
-	return randomTensorOf(meta, func() float32 { return 0.25 + float32(rng.Float32()) })
-}
-
-// maxDrawn is the maximum number of elements of a tensor that are drawn; further elements repeat them. Copying is
-// faster than drawing, and no branch predictor recognizes so long a period.
-const maxDrawn = 1 << 16
-
-// randomTensorOf returns a tensor of numbers that draw returns, converted to the dtype of meta.
-func randomTensorOf[T tensor.Element](meta tensor.Meta, draw func() T) *tensor.Tensor {
-	numbers := make([]T, meta.Numel())
-	drawn := min(len(numbers), maxDrawn)
+	numbers := make([]float32, meta.Numel())
+	drawn := min(len(numbers), maxDrawnFloats)
 	for i := range drawn {
-		numbers[i] = draw()
+		numbers[i] = 0.25 + float32(rng.Float32())
 	}
 	for drawn < len(numbers) {
 		drawn += copy(numbers[drawn:], numbers[:drawn])
 	}
 	return tensor.Must(tensor.FromSlice(numbers, meta.Shape...)).CopyTo(meta)
 }
+
+// maxDrawnFloats is the maximum number of floats of a tensor that are drawn; further elements repeat them, since
+// copying is faster. Integers are all drawn: repeated indices would access the same elements, which are then in caches.
+const maxDrawnFloats = 1 << 16
 
 // runRepeatedly runs the graph repeatedly for the given time.
 func (r *runnable) runRepeatedly(ctx context.Context, minTime time.Duration) error {

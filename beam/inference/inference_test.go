@@ -310,6 +310,7 @@ func TestElementCoder(t *testing.T) {
 // TestFiles runs files, and a model in a file system of Beam.
 func TestFiles(t *testing.T) {
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	list := filepath.Join(t.TempDir(), "failures.txt")
 	for i := range 5 {
 		require.NoError(t, npz.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.npz", i)), npz.EntriesOf(element(i).Tensors)))
 	}
@@ -320,8 +321,13 @@ func TestFiles(t *testing.T) {
 		elements, failures := TryReadFiles(s, filepath.Join(dir, "*"))
 		WriteFiles(s, out, Run(s, Options{Model: "memfs://models/m.json"}, elements))
 		beam.ParDo0(s, &collectFailuresFn{}, failures)
+		windowed := beam.WindowInto(s, window.NewFixedWindows(time.Second), failures)
+		WriteFailures(s, list, windowed)
 	})
 	require.NoError(t, err)
+	text, err := os.ReadFile(list)
+	require.NoError(t, err)
+	assert.Equal(t, "bad: "+collected.failures["bad"]+"\n", string(text))
 	assert.Equal(t, []string{"bad"}, slices.Collect(maps.Keys(collected.failures)))
 	run := direct(t, writeModel(t, perceptron), BatchExact)
 	for i := range 5 {
@@ -331,9 +337,9 @@ func TestFiles(t *testing.T) {
 	}
 	_, err = buildAndRun(t, func(s beam.Scope) { ReadFiles(s, filepath.Join(dir, "*.npy")) })
 	assert.ErrorContains(t, err, "no file matches")
-	list, err := os.ReadDir(out)
+	written, err := os.ReadDir(out)
 	require.NoError(t, err)
-	assert.Len(t, list, 5, "no temporary file is left")
+	assert.Len(t, written, 5, "no temporary file is left")
 	for _, name := range []string{"", "../x", ".x", `a\b`} {
 		_, err := (&writeFn{out}).ProcessElement(t.Context(), Element{Name: name})
 		assert.ErrorContains(t, err, "not the name of a file")

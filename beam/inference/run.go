@@ -34,7 +34,7 @@ var (
 )
 
 func init() {
-	// This does for runFn what register.DoFn6x1 does, which takes 30 seconds to compile: ProcessElement and emitters are
+	// This does for ProcessElement what register.DoFn6x1 does, which takes 30 seconds to compile: it and the emitters are
 	// called without reflection.
 	beam.RegisterDoFn(reflect.TypeFor[runFn]())
 	reflectx.RegisterStructWrapper(reflect.TypeFor[runFn](), func(fn any) map[string]reflectx.Func {

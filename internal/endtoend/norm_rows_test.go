@@ -110,8 +110,8 @@ func (c normChain) check(t *testing.T, rng *rand.Rand, m tensor.Meta) {
 }
 
 // checkChain runs the graph of a value, its only output, with one and with four workers, and compares the results with
-// the definition. The strategies are Propagate and a random one, or all in long tests. If steps is not 0, strategy
-// Propagate must have this number of steps.
+// the definition. The strategies are Propagate and a random one, or all in long tests, or Propagate alone with the race
+// detector. If steps is not 0, strategy Propagate must have this number of steps.
 func checkChain(t *testing.T, rng *rand.Rand, v *graph.Value, steps int) {
 	g := v.Graph()
 	g.Output("y", v)
