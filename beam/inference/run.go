@@ -34,8 +34,8 @@ var (
 )
 
 func init() {
-	// This does for ProcessElement what register.DoFn6x1 does, which takes 30 seconds to compile: it and the emitters are
-	// called without reflection.
+	// ProcessElement and the emitters are called without reflection, as by register.DoFn6x1, whose functions take 30
+	// seconds to compile.
 	beam.RegisterDoFn(reflect.TypeFor[runFn]())
 	reflectx.RegisterStructWrapper(reflect.TypeFor[runFn](), func(fn any) map[string]reflectx.Func {
 		return map[string]reflectx.Func{"ProcessElement": reflectx.MakeFunc(fn.(*runFn).ProcessElement)}
