@@ -29,7 +29,7 @@ PATHS = ./internal/machine ./internal/gemm ./internal/strided ./internal/jit/...
 
 # Code generators. Their tests generate code for every instruction set and run all code that the processor supports. On
 # a processor with AVX-512, make test therefore covers everything that target narrow would.
-GENERATORS = ./internal/jit/alloc ./internal/jit/depthwise ./internal/jit/jittest ./internal/jit/lane \
+GENERATORS = ./internal/jit/alloc ./internal/jit/depthwise ./internal/jit/jittest ./internal/lane \
 	./internal/jit/requantize ./internal/jit/target/... ./internal/jit/tile ./internal/jit/vector ./internal/jit/winograd
 
 # Packages whose tests run with machine code switched off. Whole graphs run without machine code under the race
@@ -150,7 +150,7 @@ noasm:
 
 # Tests on an emulated arm64, for which qemu-user is needed. A test takes 20 to 50 times as long as on amd64: tests that
 # take seconds and do not depend on the processor are left out. The build cache has the packages that fused builds.
-ARM64 = internal/jit internal/jit/lane internal/jit/vector internal/jit/tile internal/jit/depthwise \
+ARM64 = internal/jit internal/lane internal/jit/vector internal/jit/tile internal/jit/depthwise \
 	internal/jit/winograd internal/jit/target/arm64 kernels kernels/internal/conv internal/endtoend
 # Convolutions of bytes are the only convolutions that are tested here. All of them run on neoverse-n1, and products on
 # max, too, which has instructions for matrices of bytes. Of the tests of graphs, some that take a few seconds are run.

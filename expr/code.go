@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/expr/internal/elementary"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

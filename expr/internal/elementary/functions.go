@@ -3,7 +3,7 @@ package elementary
 import (
 	"math"
 
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // Unary and Binary map names of operations to functions of float64: the elementary functions, and the primitive

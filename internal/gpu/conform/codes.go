@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

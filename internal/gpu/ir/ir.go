@@ -2,7 +2,7 @@
 // single assignment form that every thread of every group executes. A group is a set of threads that share memory and
 // barriers: a thread block of CUDA, a workgroup of Vulkan.
 //
-// Package internal/jit/lane, the representation of the compiler for processors, defines the scalar operations with
+// Package internal/lane, the representation of the compiler for processors, defines the scalar operations with
 // their dtypes and rounding. Kernels contain only operations on the dtypes that all devices support: bool, and integers
 // and floats of 32 and 64 bits. This package adds memory accesses, indices of threads, variables, control flow, memory
 // of a group, and barriers.
@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // Operand is the memory of a parameter for [Kernel.Run]. The parameter is the address of Mem[Offset].

@@ -2,7 +2,7 @@ package lower
 
 import (
 	"github.com/graphrun/graphrun/internal/gpu/ir"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

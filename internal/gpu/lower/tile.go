@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/gpu/ir"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/internal/gpu/ir"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/gpu/ir"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

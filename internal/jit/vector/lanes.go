@@ -2,7 +2,7 @@ package vector
 
 import (
 	"github.com/graphrun/graphrun/expr"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

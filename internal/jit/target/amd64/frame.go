@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // This file chooses the passes of the main loop and the registers of the loop. A full pass computes a fixed number of

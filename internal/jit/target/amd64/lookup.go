@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // This file selects instructions for lookups in tables of 32 float32, in one of two ways: by permutations of vectors

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // completeRemainder is a pseudo-instruction that completes the remainder of floats if one division is not enough.

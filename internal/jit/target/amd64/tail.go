@@ -3,8 +3,8 @@ package amd64
 import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // This file writes the masked passes for the tail of a row, the elements after the last iteration of the main loop. It

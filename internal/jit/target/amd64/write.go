@@ -2,8 +2,8 @@ package amd64
 
 import (
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/amd64/asm"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // This file writes allocated instructions ([alloc.Allocated]) with the assembler. A pass computes g.lanes elements of a

@@ -19,7 +19,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // noFoldableSource is alloc.Inst.FoldableSource, the index of the source that may be a memory operand, for an

@@ -5,8 +5,8 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // generator generates the code of a loop over rows. A pass is the code for a fixed number of adjacent elements of a row

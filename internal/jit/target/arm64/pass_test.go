@@ -6,8 +6,8 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // SlotPointer is the number of the pointer to SlotBytes bytes in which passes keep values.

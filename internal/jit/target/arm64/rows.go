@@ -5,8 +5,8 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // vectorBytes is the number of bytes of a vector register.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // This file selects instructions for lookups in tables of 32 float32. A table that repeats itself after at most

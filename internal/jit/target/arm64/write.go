@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/jit/alloc"
-	"github.com/graphrun/graphrun/internal/jit/lane"
 	"github.com/graphrun/graphrun/internal/jit/target/arm64/asm"
+	"github.com/graphrun/graphrun/internal/lane"
 )
 
 // General registers. The registers `bases` hold pointers; other pointers are in the spill area of jit.Args.

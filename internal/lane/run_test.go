@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/internal/jit/lane"
+	"github.com/graphrun/graphrun/internal/lane"
 	"github.com/graphrun/graphrun/tensor"
 )
 
