@@ -81,7 +81,8 @@ thorough:
 	GRAPHRUN_TESTS=all $(MAKE) race CONCURRENT="./exec ./internal/workerpool"
 	$(MAKE) beam-prism
 	$(MAKE) staticcheck CODE=
-	$(MAKE) check CHECKS="$(CHECKS:extreme-narrow=extreme)" LOOPS=100000 EXTREME=20000 PLATFORMS="linux/386 darwin/arm64 windows/amd64" \
+	$(MAKE) check CHECKS="$(CHECKS:extreme-narrow=extreme)" LOOPS=100000 EXTREME=20000 \
+		PLATFORMS="linux/386 linux/arm64 darwin/arm64 windows/amd64" \
 		PATHS="$(PATHS) ./passes ./passes/layout ./onnx" RACED= ARM64_PORTABLE=kernels ARM64_TESTS= ARM64_LOOPS=1000 \
 		ARM64="iter expr expr/expand expr/internal/elementary $(ARM64)" \
 		CHECKED="$(CHECKED) linux/arm darwin/amd64 windows/arm64 freebsd/amd64 freebsd/arm64"
@@ -98,10 +99,9 @@ paths: narrow nounit portable noasm loops extreme arm64
 # plans, which hold for any prices; tests of inference, memory and devices; and the test that kernels allocate nothing.
 SAME_ON_PATHS = ^(TestATen|TestCompiledLoops|TestEmittedForms|TestBestPlans|TestCertificates.*|TestCheapestWithin|$(\
 	)TestClasses.*|TestCodeIsLetGo|TestDevice.*|TestFewestCopies|TestForkedGraphs|TestInferenceAllocates|$(\
-	)TestLiveBytes|TestLongRowsOnce|TestNormsAreRows|TestNothingIsAllocatedByKernels|$(\
-	)TestOpsAsText|TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins.*|TestPointwiseKernelsFitTheirIterations|$(\
-	)TestRows|TestStepsArePricedByOperand|TestSymbolic.*|TestUnbacked.*|TestUnknownSizes|$(\
-	)TestWrittenWithin)$$
+	)TestLiveBytes|TestLongRowsOnce|TestNormsAreRows|TestNothingIsAllocatedByKernels|TestOpsAsText|$(\
+	)TestOpsStaySymbolic|TestOptimum.*|TestOutcomes|TestPins.*|TestPointwiseKernelsFitTheirIterations|TestRows|$(\
+	)TestStepsArePricedByOperand|TestSymbolic.*|TestUnbacked.*|TestUnknownSizes|TestWrittenWithin)$$
 
 # The instruction set of this process, as a test prints it. If the test fails or prints none, the target fails.
 SAID = said=$$($(GO) test -count=1 -v -run '^TestInstructions$$' ./internal/machine 2>&1) || { echo "$$said"; exit 1; }
@@ -216,8 +216,8 @@ extreme extreme-narrow:
 	done; exit $$failed
 
 # Platforms for which everything is compiled and the command is linked. A platform takes minutes of CPU time, because it
-# needs its own standard library and dependencies: target thorough has one with 32 bits, and one for each other system
-# that is released.
+# needs its own standard library and dependencies: target thorough has one with 32 bits, one for arm64, and one for each
+# other system that is released.
 PLATFORMS =
 
 # Platforms for which packages and tests are type-checked only, which takes an eighth of the time; noasm is a build tag.
