@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/batching"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -63,6 +65,36 @@ func TestPanickingHandler(t *testing.T) {
 	s = open(t, Options{Hook: panickingHook{}}, writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
 	assert.Equal(t, 500, call(s, "POST", "/v2/models/m/infer", body, header...).Code)
 	assert.Contains(t, call(s, "GET", "/metrics", "").Body.String(), `http_response_status_code="500"`)
+}
+
+// TestPanickingBatch: after a panic while a batch is planned, the first job runs alone. A panic while outputs are split
+// is an error of the jobs.
+func TestPanickingBatch(t *testing.T) {
+	var log bytes.Buffer
+	s := open(t, Options{Batching: BatchOff, Log: slog.New(slog.NewTextHandler(&log, nil))},
+		writeModel(t, filepath.Join(t.TempDir(), "m.json"), affine))
+	q := (*s.models.Load())["m"][0].queue // without an axis, Batch and Split panic for joined runs
+	x, err := tensor.FromSlice([]float32{1, 2, 3}, 1, 3)
+	require.NoError(t, err)
+	var jobs []*job
+	for range 2 {
+		run := &batching.Run{In: map[string]*tensor.Tensor{"x": x}, Rows: 1}
+		jobs = append(jobs, &job{ctx: t.Context(), run: run, result: make(chan result, 1), preferredRows: []int{2}})
+	}
+	q.waiting = slices.Clone(jobs)
+	s.waiting.Add(2)
+	assert.Equal(t, jobs[:1], q.takeBatch())
+	assert.Equal(t, jobs[1:], q.waiting)
+	assert.Contains(t, log.String(), "a run panicked")
+	log.Reset()
+	s.slots <- struct{}{}
+	q.runBatch(jobs, s.slots)
+	for _, j := range jobs { // joined, the jobs failed; alone, they succeed
+		finished := <-j.result
+		require.NoError(t, finished.err)
+		assert.NotEmpty(t, finished.out)
+	}
+	assert.Contains(t, log.String(), "a run panicked")
 }
 
 // panickingHook panics when a request begins.

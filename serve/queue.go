@@ -232,8 +232,13 @@ func (q *queue) takeBatch() []*job {
 		if len(waiting) == 0 {
 			return nil
 		}
+		indices := []int{0} // if planning panics, the first job runs alone
+		_ = q.catchPanic(func() error {
+			indices = q.model.batchAxis.Batch(runsOf(waiting), maxRows) // without the lock: it may plan the program
+			return nil
+		})
 		var jobs []*job
-		for _, i := range q.model.batchAxis.Batch(runsOf(waiting), maxRows) { // without the lock: it may plan the program
+		for _, i := range indices {
 			jobs = append(jobs, waiting[i])
 		}
 		if q.takeIfWaiting(jobs) { // otherwise a job has left the queue in the meantime: choose again
@@ -301,7 +306,14 @@ func (q *queue) takeIfWaiting(jobs []*job) bool {
 // results, so that the next batch does not wait for responses.
 func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	start := time.Now()
-	in, out, err := q.execute(jobs)
+	var in, out map[string]*tensor.Tensor
+	var parts []map[string]*tensor.Tensor
+	err := q.catchPanic(func() (err error) {
+		if in, out, err = q.execute(jobs); err == nil {
+			parts = q.model.batchAxis.Split(out, runsOf(jobs))
+		}
+		return err
+	})
 	<-slots // frees the slot
 	if err != nil && len(jobs) > 1 {
 		for _, request := range jobs {
@@ -318,10 +330,6 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 		q.model.metrics.recordRun(rows, runTime)
 	}
 	release := releaseAfter(len(jobs), out, in) // the results of the jobs share the memory of out and possibly of in
-	var parts []map[string]*tensor.Tensor
-	if err == nil {
-		parts = q.model.batchAxis.Split(out, runsOf(jobs))
-	}
 	for i, request := range jobs {
 		finished := result{err: err, release: release, queued: start.Sub(request.arrival), runTime: runTime, rows: rows}
 		if err == nil {
@@ -331,9 +339,8 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 	}
 }
 
-// execute runs the model on the joined inputs of jobs, and returns them with the outputs. The run is cancelled when the
-// contexts of all jobs have ended.
-func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err error) {
+// catchPanic returns the error of f. If f panics, it logs the panic and returns errPanic.
+func (q *queue) catchPanic(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			q.server.options.Log.Error("a run panicked", "model", q.model.name, "panic", value,
@@ -341,6 +348,12 @@ func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err err
 			err = errPanic
 		}
 	}()
+	return f()
+}
+
+// execute runs the model on the joined inputs of jobs, and returns them with the outputs. The run is cancelled when the
+// contexts of all jobs have ended.
+func (q *queue) execute(jobs []*job) (in, out map[string]*tensor.Tensor, err error) {
 	if len(jobs) == 1 {
 		out, err = q.model.program.Run(jobs[0].ctx, jobs[0].run.In)
 		return nil, out, err
