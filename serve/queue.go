@@ -16,7 +16,8 @@ import (
 // errQueueFull is the error of a request that arrives when the queue is full.
 var errQueueFull = errors.New("the queue is full")
 
-// errPanic is the error of a run that panicked. The server logs the panic's value and stack.
+// errPanic is the error of a batch whose run, or the split of whose outputs, panicked. The server logs the panic's value
+// and stack.
 var errPanic = errors.New("the run failed because of an internal error")
 
 // queue has the waiting requests of a model, and joins them into batches. Server.slots limits the number of active
@@ -343,7 +344,7 @@ func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
 func (q *queue) catchPanic(f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			q.server.options.Log.Error("a run panicked", "model", q.model.name, "panic", value,
+			q.server.options.Log.Error("a batch panicked", "model", q.model.name, "panic", value,
 				"stack", string(debug.Stack()))
 			err = errPanic
 		}
