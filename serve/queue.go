@@ -16,8 +16,7 @@ import (
 // errQueueFull is the error of a request that arrives when the queue is full.
 var errQueueFull = errors.New("the queue is full")
 
-// errPanic is the error of a batch whose run, or the split of whose outputs, panicked. The server logs the panic's value
-// and stack.
+// errPanic is the error of a batch that panicked in its run or in the split of its outputs. The server logs the panic.
 var errPanic = errors.New("the run failed because of an internal error")
 
 // queue has the waiting requests of a model, and joins them into batches. Server.slots limits the number of active
