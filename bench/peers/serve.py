@@ -5,16 +5,17 @@
     npm install --ignore-scripts onnxruntime-node                      # in this folder, or --node-modules
     bench/peers/serve.py --graphrun ./graphrun --serveload ./serveload MODEL.onnx --dims 1,128,256 --clients 1,64
 
-The model has one float32 input. Each round measures for each number of clients graphrun serve and the Node server,
-after a load for --warmup-seconds; every second round in reverse order. bench runs before and after each measurement,
-because the speed of shared machines changes within seconds: with one row for a single client, and with --batch rows
-for several clients. The mean and the median time of bench are averages over these two runs of bench. Prints for each
-number of clients rows per second, latencies in milliseconds and processor times (medians over the rounds), and medians
-with quartiles of the rounds' ratios: for a single client p50 divided by the median time of bench; for several clients
-rows per second divided by those of bench (--batch divided by its mean time), and also divided by those of its median
-run (--batch divided by its median time). The ratios of graphrun to the other servers are of p50 for a single client,
-and of rows per second for several clients. --no-node skips the Node server. With --barehandler ./barehandler it also
-measures the same program behind a minimal net/http handler; the ratio to it is the cost of package serve itself.
+The model has one input, float32 or int64. Each round measures for each number of clients graphrun serve and the Node
+server, after a load for --warmup-seconds; every second round in reverse order. bench runs before and after each
+measurement, because the speed of shared machines changes within seconds: with one row for a single client, and with
+--batch rows for several clients. The mean and the median time of bench are averages over these two runs of bench.
+Prints for each number of clients rows per second, latencies in milliseconds and processor times (medians over the
+rounds), and medians with quartiles of the rounds' ratios: for a single client p50 divided by the median time of
+bench; for several clients rows per second divided by those of bench (--batch divided by its mean time), and also
+divided by those of its median run (--batch divided by its median time). The ratios of graphrun to the other servers
+are of p50 for a single client, and of rows per second for several clients. --no-node skips the Node server. With
+--barehandler ./barehandler it also measures the same program behind a minimal net/http handler; the ratio to it is
+the cost of package serve itself.
 """
 import argparse
 import json

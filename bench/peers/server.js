@@ -1,10 +1,12 @@
 // A minimal server of the Open Inference Protocol on ONNX Runtime: `node server.js MODEL.onnx PORT THREADS` serves the
-// model under the name "model". It accepts float32 inputs in the binary extension only, and runs each request alone.
+// model under the name "model". It accepts float32 and int64 inputs in the binary extension only, and runs each request
+// alone.
 const http = require('http');
 const ort = require('onnxruntime-node');
 
 const [file, port, threads] = [process.argv[2], +process.argv[3], +process.argv[4]];
 const headerKey = 'inference-header-content-length';
+const datatypes = { float32: 'FP32', int64: 'INT64' };
 
 async function readBody(request) {
   const chunks = [];
@@ -18,8 +20,10 @@ function parseFeeds(body, headerLength) {
   let start = headerLength;
   for (const input of JSON.parse(body.toString('utf8', 0, headerLength)).inputs) {
     const end = start + input.parameters.binary_data_size;
-    const data = new Float32Array(new Uint8Array(body.subarray(start, end)).buffer); // a copy, which is aligned
-    feeds[input.name] = new ort.Tensor('float32', data, input.shape);
+    const data = new Uint8Array(body.subarray(start, end)).buffer; // a copy, which is aligned
+    feeds[input.name] = input.datatype === 'INT64'
+      ? new ort.Tensor('int64', new BigInt64Array(data), input.shape)
+      : new ort.Tensor('float32', new Float32Array(data), input.shape);
     start = end;
   }
   return feeds;
@@ -41,7 +45,8 @@ function respond(response, results) {
   const session = await ort.InferenceSession.create(file, {
     executionProviders: ['cpu'], intraOpNumThreads: threads, interOpNumThreads: 1, graphOptimizationLevel: 'all',
   });
-  const metadata = JSON.stringify({ name: 'model', inputs: session.inputNames.map((name) => ({ name })) });
+  const inputs = session.inputMetadata.map(({ name, type }) => ({ name, datatype: datatypes[type] }));
+  const metadata = JSON.stringify({ name: 'model', inputs });
   http.createServer(async (request, response) => {
     try {
       if (request.method === 'GET') return response.end(metadata);

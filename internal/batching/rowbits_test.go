@@ -46,6 +46,10 @@ func rowGraphs() (list []rowGraph) {
 			add(weightNodes(length, columns)+`{"name": "y", "op": "matmul", "inputs": ["x", "w"]}`, 7, length)
 		}
 		add(`{"name": "y", "op": "scaled_dot_product_attention", "inputs": ["x", "x", "x"]}`, min(length, 100), 20)
+		for _, equation := range []string{"bij,kj->bik", "bij,kl->bkl", "bij,kj,kj->bi"} {
+			add(weightNodes(20, length)+fmt.Sprintf(`{"name": "y", "op": "einsum", "inputs": ["x", "w"%s],
+				"attrs": {"equation": %q}}`, strings.Repeat(`, "w"`, strings.Count(equation, ",")-1), equation), 3, length)
+		}
 	}
 	for _, image := range testsize.Of([][]int{{3, 224, 224}, {512, 7, 7}},
 		[][]int{{3, 224, 224}, {512, 7, 7}, {8, 56, 56}, {16, 3, 3}, {5, 4, 100}}) {

@@ -26,7 +26,7 @@ const jsonLengthHeader = "Inference-Header-Content-Length"
 func main() {
 	log.SetFlags(0)
 	address := flag.String("listen", "127.0.0.1:8000", "the address of the server")
-	dims := flag.String("dims", "1,3,224,224", "the shape of the model's only input, which is float32")
+	dims := flag.String("dims", "1,3,224,224", "the shape of the model's only input")
 	flag.Parse()
 	h, err := load(flag.Arg(0), *dims)
 	if err != nil {
@@ -35,12 +35,15 @@ func main() {
 	log.Fatal(http.ListenAndServe(*address, h))
 }
 
-// handler runs a model that has one float32 input.
+// datatypes are the protocol's names of the supported dtypes of inputs.
+var datatypes = map[tensor.DType]string{tensor.Float32: "FP32", tensor.Int64: "INT64"}
+
+// handler runs a model that has one input, float32 or int64.
 type handler struct {
 	program *graphrun.Program
 	input   string
 	meta    tensor.Meta // of the input
-	bodies  sync.Pool   // of *[]float32: memory for the input
+	bodies  sync.Pool   // of *[]uint64: memory for the input
 }
 
 // load compiles the model of a file for an input with the sizes dims, a JSON list without brackets.
@@ -53,13 +56,13 @@ func load(path, dims string) (*handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(g.Inputs) != 1 || g.Inputs[0].Meta.DType != tensor.Float32 {
-		return nil, fmt.Errorf("%s: want a model with one float32 input", path)
+	if len(g.Inputs) != 1 || datatypes[g.Inputs[0].Meta.DType] == "" {
+		return nil, fmt.Errorf("%s: want a model with one input, float32 or int64", path)
 	}
 	if slices.ContainsFunc(shape, func(n int) bool { return n < 0 }) {
 		return nil, fmt.Errorf("-dims %s: sizes must not be negative", dims)
 	}
-	h := &handler{input: g.Inputs[0].Name, meta: tensor.New(tensor.Float32, shape...)}
+	h := &handler{input: g.Inputs[0].Name, meta: tensor.New(g.Inputs[0].Meta.DType, shape...)}
 	h.program, err = graphrun.Compile(g, graphrun.Options{})
 	return h, err
 }
@@ -67,7 +70,7 @@ func load(path, dims string) (*handler, error) {
 // ServeHTTP answers any GET request with the metadata, and any other request with the outputs of a run.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
-		fmt.Fprintf(w, `{"inputs":[{"name":%q}]}`, h.input)
+		fmt.Fprintf(w, `{"inputs":[{"name":%q,"datatype":%q}]}`, h.input, datatypes[h.meta.DType])
 		return
 	}
 	if err := h.infer(w, r); err != nil {
@@ -85,9 +88,9 @@ func (h *handler) infer(w http.ResponseWriter, r *http.Request) error {
 	if _, err := io.CopyN(io.Discard, r.Body, int64(jsonLength)); err != nil {
 		return err
 	}
-	body, _ := h.bodies.Get().(*[]float32)
+	body, _ := h.bodies.Get().(*[]uint64)
 	if body == nil {
-		data := make([]float32, h.meta.Numel())
+		data := make([]uint64, (dataLength+7)/8)
 		body = &data
 	}
 	defer h.bodies.Put(body)

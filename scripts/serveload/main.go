@@ -1,7 +1,8 @@
 // Command serveload sends inference requests to a server of the Open Inference Protocol from many clients, and prints
 // throughput, latencies, errors and wrong results as JSON. It first sends each of its inputs alone; later results must
 // have the same bits. Each client has one connection and sends its next request when it has the last response. The
-// model must have a single input, which is float32.
+// model must have a single input, which is float32 or int64. Float32 data are random between -1 and 1; int64 data, for
+// example token ids, are random from 0 to 999.
 //
 //	go run ./scripts/serveload -url http://127.0.0.1:8000/v2/models/resnet18 -clients 64 -for 5m -dims 1,3,224,224
 package main
@@ -41,7 +42,7 @@ func main() {
 	address := flag.String("url", "http://127.0.0.1:8000/v2/models/model", "the URL of the model, with a port")
 	clients := flag.Int("clients", 64, "the number of clients")
 	duration := flag.Duration("for", time.Minute, "the time of the measurement")
-	dims := flag.String("dims", "1,3,224,224", "the shape of the model's only input, which is float32")
+	dims := flag.String("dims", "1,3,224,224", "the shape of the model's only input")
 	flag.Parse()
 	model, err := url.Parse(*address)
 	if err != nil {
@@ -71,12 +72,18 @@ func prepare(model *url.URL, dims string) (requests [][]byte, err error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	var metadata struct{ Inputs []struct{ Name string } }
+	var metadata struct {
+		Inputs []struct{ Name, Datatype string }
+	}
 	if err := json.NewDecoder(response.Body).Decode(&metadata); err != nil {
 		return nil, fmt.Errorf("%v: %w", model, err)
 	}
 	if len(metadata.Inputs) != 1 {
 		return nil, fmt.Errorf("%v: the model has %d inputs, want 1", model, len(metadata.Inputs))
+	}
+	input := metadata.Inputs[0]
+	if input.Datatype != "FP32" && input.Datatype != "INT64" {
+		return nil, fmt.Errorf("%v: the input has datatype %s, want FP32 or INT64", model, input.Datatype)
 	}
 	elements := 1
 	for text := range strings.SplitSeq(dims, ",") {
@@ -86,23 +93,35 @@ func prepare(model *url.URL, dims string) (requests [][]byte, err error) {
 		}
 		elements *= size
 	}
-	text := fmt.Sprintf(`{"inputs":[{"name":%q,"datatype":"FP32","shape":[%s],"parameters":{"binary_data_size":%d}}],`+
-		`"parameters":{"binary_data_output":true}}`, metadata.Inputs[0].Name, dims, 4*elements)
-	head := fmt.Sprintf("POST %s/infer HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n"+
-		"Inference-Header-Content-Length: %d\r\n\r\n", model.EscapedPath(), model.Host, len(text)+4*elements, len(text))
 	random := rand.New(rand.NewPCG(1, 2))
 	for range distinctInputs {
-		data := make([]float32, elements)
-		for i := range data {
-			data[i] = 2*random.Float32() - 1
-		}
-		request, err := binary.Append([]byte(head+text), binary.LittleEndian, data)
+		data, err := randomData(random, input.Datatype, elements)
 		if err != nil {
 			return nil, err
 		}
-		requests = append(requests, request)
+		text := fmt.Sprintf(`{"inputs":[{"name":%q,"datatype":%q,"shape":[%s],"parameters":{"binary_data_size":%d}}],`+
+			`"parameters":{"binary_data_output":true}}`, input.Name, input.Datatype, dims, len(data))
+		head := fmt.Sprintf("POST %s/infer HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n"+
+			"Inference-Header-Content-Length: %d\r\n\r\n", model.EscapedPath(), model.Host, len(text)+len(data), len(text))
+		requests = append(requests, slices.Concat([]byte(head+text), data))
 	}
 	return requests, nil
+}
+
+// randomData returns the little-endian bytes of random elements.
+func randomData(random *rand.Rand, datatype string, elements int) ([]byte, error) {
+	if datatype == "INT64" {
+		data := make([]int64, elements)
+		for i := range data {
+			data[i] = random.Int64N(1000)
+		}
+		return binary.Append(nil, binary.LittleEndian, data)
+	}
+	data := make([]float32, elements)
+	for i := range data {
+		data[i] = 2*random.Float32() - 1
+	}
+	return binary.Append(nil, binary.LittleEndian, data)
 }
 
 // sendAlone sends each request alone and returns the bodies of the responses.

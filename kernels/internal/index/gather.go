@@ -276,7 +276,7 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Ref:      takeRef,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
 	},
-	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: embeddingLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},

@@ -45,9 +45,25 @@ var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(6, 2)}},
 			{In: []tensor.Meta{kit.F32(2, 3, 4), kit.I64(2, 1)}, Attrs: graph.Attrs{"batch_dims": 1}}},
 	},
-	Facts:     graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true},
+	Facts:     graph.Facts{Parallel: gatherNDLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{Compile: compileGatherND},
 })
+
+// gatherNDLoops returns the parallel loops of a call: over the dimensions of the indices before the last. A loop over a
+// batch dimension also divides self.
+func gatherNDLoops(c *graph.Call) []graph.Parallel {
+	const self, indices = 0, 1
+	batchDims := kit.Attrs[*gatherNDAttrs](c).BatchDims
+	var loops []graph.Parallel
+	for dim := range c.Meta(indices).Rank() - 1 {
+		loop := kit.LoopOver(c, indices, dim, dim)
+		if dim < batchDims {
+			loop.OperandDims[self] = dim
+		}
+		loops = append(loops, loop)
+	}
+	return loops
+}
 
 // inferGatherND checks a call. The result is row-major.
 func inferGatherND(c *graph.Call) ([]graph.Result, error) {

@@ -167,6 +167,46 @@ func (parsed *indexCall) resultType() (tensor.Type, error) {
 	return kit.FirstResultType(config)
 }
 
+// indexLoops returns the parallel loops of a call of index without masks: over the dimensions of self that are not
+// indexed, and over the dimensions of the broadcast indices.
+func indexLoops(call *graph.Call) []graph.Parallel {
+	if hasMask(call) {
+		return nil
+	}
+	parsed, err := newIndexCall(call)
+	if err != nil {
+		return nil
+	}
+	const self = 0
+	indexRank := len(parsed.indexShape)
+	var loops []graph.Parallel
+	resultDim := 0
+	for dim := range parsed.self.Rank() {
+		if parsed.isIndexed(dim) {
+			continue
+		}
+		if resultDim == parsed.firstIndexDim { // the dimensions of the indices precede dim
+			resultDim += indexRank
+		}
+		loops = append(loops, kit.LoopOver(call, self, dim, resultDim))
+		resultDim++
+	}
+	for indexDim, size := range kit.KnownSizes(parsed.indexShape) {
+		loop := kit.LoopOverResults(call)
+		loop.ResultDims[0] = parsed.firstIndexDim + indexDim
+		loop.MayBroadcast = slices.Repeat([]bool{true}, len(call.In))
+		for _, index := range parsed.indices {
+			operand := index.dim + 1
+			dim := indexDim - (indexRank - index.operand.Rank()) // indices are aligned at the last dimension
+			if dim >= 0 && call.Meta(operand).Shape[dim] == size {
+				loop.OperandDims[operand] = dim
+			}
+		}
+		loops = append(loops, loop)
+	}
+	return loops
+}
+
 // maxIndices is the maximum number of index operands of the op index.
 const maxIndices = 8
 

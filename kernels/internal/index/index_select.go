@@ -169,7 +169,7 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(2), {}, kit.I64(2)}},
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), {}, tensor.New(tensor.Bool, 3, 4)}}},
 	},
-	Facts: graph.Facts{SelectsElements: true},
+	Facts: graph.Facts{Parallel: indexLoops, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		RunDynamic: indexByMasks,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
@@ -203,7 +203,7 @@ func indexSelectLoops(call *graph.Call) []graph.Parallel {
 	return loops
 }
 
-// embeddingLoops returns the parallel loops of a call: over the dimensions of the indices.
+// embeddingLoops returns the parallel loops of a call of embedding or take: over the dimensions of the indices.
 func embeddingLoops(c *graph.Call) []graph.Parallel {
 	const indices = 1
 	var loops []graph.Parallel

@@ -33,8 +33,27 @@ var OneHot = kit.Define[*oneHotAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3)}, Attrs: graph.Attrs{"num_classes": 4}},
 			{In: []tensor.Meta{kit.I64(2, 3), kit.F32(2)}, Attrs: graph.Attrs{"num_classes": 3, "dim": 1}}},
 	},
+	Facts:     graph.Facts{Parallel: oneHotLoops},
 	Lowerings: graph.Lowerings{Compile: compileOneHot, RunDynamic: runOneHot},
 })
+
+// oneHotLoops returns the parallel loops of a call: over the dimensions of self.
+func oneHotLoops(c *graph.Call) []graph.Parallel {
+	newDim := kit.WrappedDim(kit.Attrs[*oneHotAttrs](c).Dim, c.Out[0].Rank())
+	if newDim == nil {
+		return nil
+	}
+	const self = 0
+	var loops []graph.Parallel
+	for dim := range c.Meta(self).Rank() {
+		resultDim := dim
+		if dim >= newDim[0] {
+			resultDim++
+		}
+		loops = append(loops, kit.LoopOver(c, self, dim, resultDim))
+	}
+	return loops
+}
 
 // classIndexBound returns the bound on the indices of one_hot ([graph.Param.IndexBound]). If num_classes is -1, the
 // size of the result follows from the greatest index. Random inputs then get small indices, so that the result is

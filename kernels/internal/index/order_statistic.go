@@ -96,11 +96,31 @@ func orderStatistic[A any](semantics graph.Semantics, statisticOf func(a A) stat
 	}
 	return kit.Define[A](graph.Op{
 		Semantics: semantics,
-		Facts:     graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: orderingFlops,
+			Parallel: func(c *graph.Call) []graph.Parallel { return statisticOf(kit.Attrs[A](c)).loops(c) }},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return statisticOf(kit.Attrs[A](c)).compile(c)
 		}},
 	})
+}
+
+// loops returns the parallel loops of a call: over the dimensions of self other than dim.
+func (s statistic) loops(c *graph.Call) []graph.Parallel {
+	const self = 0
+	lineDim := kit.WrappedDim(s.dim, c.Meta(self).Rank())
+	if s.isFlat || lineDim == nil {
+		return nil
+	}
+	var loops []graph.Parallel
+	for dim := range c.Meta(self).Rank() {
+		switch {
+		case dim < lineDim[0] || dim > lineDim[0] && s.keepdim:
+			loops = append(loops, kit.LoopOver(c, self, dim, dim))
+		case dim > lineDim[0]:
+			loops = append(loops, kit.LoopOver(c, self, dim, dim-1))
+		}
+	}
+	return loops
 }
 
 // infer infers the results of the op with the given name.

@@ -46,7 +46,8 @@ var (
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5), kit.F32(2, 3)}},
 				{In: []tensor.Meta{kit.F32(2, 5), kit.F32(2, 3)}, Attrs: graph.Attrs{"right": true}}},
 		},
-		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2}},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2},
+			Parallel: searchsortedOperands.loops},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return compileSearch(c, searchsortedOperands, kit.Attrs[*searchsortedAttrs](c).wantsRight())
 		}},
@@ -64,7 +65,8 @@ var (
 			},
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3), kit.F32(5)}}},
 		},
-		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2}},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Function: 2},
+			Parallel: bucketizeOperands.loops},
 		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			return compileSearch(c, bucketizeOperands, kit.Attrs[*bucketizeAttrs](c).Right)
 		}},
@@ -78,6 +80,19 @@ var (
 	searchsortedOperands = searchOperands{sequence: 0, values: 1}
 	bucketizeOperands    = searchOperands{sequence: 1, values: 0}
 )
+
+// loops returns the parallel loops of a call: over all dimensions of the values if the sequence is a vector, else over
+// the dimensions before the last.
+func (operands searchOperands) loops(c *graph.Call) []graph.Parallel {
+	if c.Meta(operands.sequence).Rank() != 1 {
+		return kit.LoopsExceptLast(1)(c)
+	}
+	var loops []graph.Parallel
+	for dim := range c.Meta(operands.values).Rank() {
+		loops = append(loops, kit.LoopOver(c, operands.values, dim, dim))
+	}
+	return loops
+}
 
 // wantsRight reports whether the position after equal elements is wanted.
 func (a *searchsortedAttrs) wantsRight() bool { return a.Right || a.Side == "right" }

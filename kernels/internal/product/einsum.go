@@ -31,9 +31,10 @@ var Einsum = kit.Define[*einsumAttrs](graph.Op{
 				Attrs: graph.Attrs{"equation": "ij,jk,k...->..."}}},
 	},
 	Facts: graph.Facts{
+		Parallel:             einsumLoops,
 		WritesAnyDenseLayout: true,
 		Flops: func(c *graph.Call) float64 {
-			e, err := newEinsum(c)
+			e, err := newEinsum(c, c.Meta)
 			if err != nil {
 				return 0
 			}
@@ -69,10 +70,36 @@ func inferEinsum(call *graph.Call) ([]graph.Result, error) {
 	return call.AliasResult(out, 0), nil
 }
 
+// einsumLoops returns the parallel loops over the labels of the result. A label that occurs twice in an operand has no
+// loop, because an index of the label is not a slice of the operand.
+func einsumLoops(c *graph.Call) []graph.Parallel {
+	parsed, err := parseEquation(kit.Attrs[*einsumAttrs](c).Equation, kit.OperandTypes(nil, c))
+	if err != nil {
+		return nil
+	}
+	var loops []graph.Parallel
+	for resultDim, label := range parsed.resultLabels {
+		loop := kit.LoopOverResults(c)
+		loop.ResultDims[0], loop.MayBroadcast = resultDim, slices.Repeat([]bool{true}, len(c.In))
+		isDiagonal := false
+		for i, labels := range parsed.operandLabels {
+			dim := slices.Index(labels, label)
+			isDiagonal = isDiagonal || dim >= 0 && slices.Contains(labels[dim+1:], label)
+			if dim >= 0 && c.Meta(i).Shape[dim] == c.Out[0].Shape[resultDim] {
+				loop.OperandDims[i] = dim
+			}
+		}
+		if !isDiagonal {
+			loops = append(loops, loop)
+		}
+	}
+	return loops
+}
+
 // refEinsum is the reference implementation. A label names a dimension. For each combination of indices of all labels,
 // it multiplies the elements of the operands and adds the product to the element of the result.
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	parsed, err := newEinsum(c)
+	parsed, err := newEinsum(c, func(i int) tensor.Meta { return in[i].Meta })
 	if err != nil {
 		return nil, err
 	}

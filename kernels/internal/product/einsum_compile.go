@@ -28,7 +28,7 @@ type einsumPlan struct {
 
 // compileEinsum makes the kernel of an einsum.
 func compileEinsum(call *graph.Call) (*graph.Kernel, error) {
-	einsum, err := newEinsum(call)
+	einsum, err := newEinsum(call, call.Meta)
 	if err != nil || call.Out[0].Numel() == 0 {
 		return &graph.Kernel{}, err
 	}

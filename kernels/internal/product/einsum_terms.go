@@ -169,11 +169,11 @@ type einsum struct {
 	sizes        map[int]int  // by label
 }
 
-// newEinsum parses the equation of a call.
-func newEinsum(call *graph.Call) (*einsum, error) {
+// newEinsum parses the equation of a call. operandMeta returns the meta of an operand.
+func newEinsum(call *graph.Call, operandMeta func(i int) tensor.Meta) (*einsum, error) {
 	types := make([]tensor.Type, len(call.In))
 	for i := range types {
-		types[i] = call.Meta(i).Type()
+		types[i] = operandMeta(i).Type()
 	}
 	parsed, err := parseEquation(kit.Attrs[*einsumAttrs](call).Equation, types)
 	if err != nil {
@@ -184,7 +184,7 @@ func newEinsum(call *graph.Call) (*einsum, error) {
 		result.sizes[label], _ = parsed.sizes[i].Known()
 	}
 	for i, labels := range parsed.operandLabels {
-		result.addTerm(labels, call.Meta(i), i)
+		result.addTerm(labels, operandMeta(i), i)
 	}
 	return result, nil
 }

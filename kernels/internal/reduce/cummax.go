@@ -39,7 +39,8 @@ func runningExtremeOp(name, extreme string, isMax bool) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3)}, Attrs: graph.Attrs{"dim": 1}},
 				{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5)}, Attrs: graph.Attrs{"dim": 1}}},
 		},
-		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 4}},
+		Facts: graph.Facts{WritesAnyDenseLayout: true, FlopsPerElement: graph.ElementFlops{Simple: 4},
+			Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*runningAttrs](c).Dim} })},
 		Lowerings: graph.Lowerings{
 			Compile: func(c *graph.Call) (*graph.Kernel, error) { return compileRunningExtreme(c, isMax) }},
 	})
