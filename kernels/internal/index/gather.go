@@ -276,11 +276,17 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Ref:      takeRef,
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 2)}}},
 	},
-	Facts: graph.Facts{Parallel: embeddingLoops, WritesAnyDenseLayout: true, SelectsElements: true},
+	Facts: graph.Facts{Parallel: takeLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},
 })
+
+// takeLoops returns the parallel loops of a call: over the dimensions of the indices.
+func takeLoops(c *graph.Call) []graph.Parallel {
+	const indices = 1
+	return kit.LoopsOverDims(c, indices, c.Meta(indices).Rank())
+}
 
 // takeRef is the reference of take.
 func takeRef(_ *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {

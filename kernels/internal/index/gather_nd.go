@@ -53,14 +53,9 @@ var GatherND = kit.Define[*gatherNDAttrs](graph.Op{
 // batch dimension also divides self.
 func gatherNDLoops(c *graph.Call) []graph.Parallel {
 	const self, indices = 0, 1
-	batchDims := kit.Attrs[*gatherNDAttrs](c).BatchDims
-	var loops []graph.Parallel
-	for dim := range c.Meta(indices).Rank() - 1 {
-		loop := kit.LoopOver(c, indices, dim, dim)
-		if dim < batchDims {
-			loop.OperandDims[self] = dim
-		}
-		loops = append(loops, loop)
+	loops := kit.LoopsOverDims(c, indices, c.Meta(indices).Rank()-1)
+	for dim := range kit.Attrs[*gatherNDAttrs](c).BatchDims {
+		loops[dim].OperandDims[self] = dim
 	}
 	return loops
 }

@@ -203,12 +203,8 @@ func indexSelectLoops(call *graph.Call) []graph.Parallel {
 	return loops
 }
 
-// embeddingLoops returns the parallel loops of a call of embedding or take: over the dimensions of the indices.
+// embeddingLoops returns the parallel loops of a call: over the dimensions of the indices.
 func embeddingLoops(c *graph.Call) []graph.Parallel {
 	const indices = 1
-	var loops []graph.Parallel
-	for dim := range c.Meta(indices).Rank() {
-		loops = append(loops, kit.LoopOver(c, indices, dim, dim))
-	}
-	return loops
+	return kit.LoopsOverDims(c, indices, c.Meta(indices).Rank())
 }

@@ -87,11 +87,7 @@ func (operands searchOperands) loops(c *graph.Call) []graph.Parallel {
 	if c.Meta(operands.sequence).Rank() != 1 {
 		return kit.LoopsExceptLast(1)(c)
 	}
-	var loops []graph.Parallel
-	for dim := range c.Meta(operands.values).Rank() {
-		loops = append(loops, kit.LoopOver(c, operands.values, dim, dim))
-	}
-	return loops
+	return kit.LoopsOverDims(c, operands.values, c.Meta(operands.values).Rank())
 }
 
 // wantsRight reports whether the position after equal elements is wanted.

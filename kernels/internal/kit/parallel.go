@@ -79,6 +79,16 @@ func LoopOver(c *graph.Call, operand, inDim, outDim int) graph.Parallel {
 	return loop
 }
 
+// LoopsOverDims returns a loop over each of the first n dimensions of an operand, which are also the first dimensions
+// of the results. The loops read other operands whole.
+func LoopsOverDims(c *graph.Call, operand, n int) []graph.Parallel {
+	loops := make([]graph.Parallel, n)
+	for dim := range loops {
+		loops[dim] = LoopOver(c, operand, dim, dim)
+	}
+	return loops
+}
+
 // WrappedDim returns a list with the dimension dim, counted from the front. A negative dim counts from the end. If a
 // value of the given rank has no such dimension, the list is nil.
 func WrappedDim(dim, rank int) []int {

@@ -365,9 +365,6 @@ func productFlops(c *graph.Call) float64 {
 
 // linearLoops returns the parallel loops over the dimensions of the input before the last.
 func linearLoops(c *graph.Call) []graph.Parallel {
-	var loops []graph.Parallel
-	for d := range c.Meta(0).Rank() - 1 {
-		loops = append(loops, kit.LoopOver(c, 0, d, d))
-	}
-	return loops
+	const input = 0
+	return kit.LoopsOverDims(c, input, c.Meta(input).Rank()-1)
 }
