@@ -166,12 +166,26 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 
 // SameAttrs reports whether two nodes of the same op have the same attributes. 0 differs from -0, and a NaN equals
 // itself. Sizes are equal if their expressions are equal. Graphs in attributes are compared by their addresses. A nil
-// node has the same attributes as nil only.
-func SameAttrs(first, second *Node) bool {
+// node has the same attributes as nil only. Attributes in except are not compared.
+func SameAttrs(first, second *Node, except ...string) bool {
 	if first == nil || second == nil {
 		return first == second
 	}
-	return identical(reflect.ValueOf(first.Attrs), reflect.ValueOf(second.Attrs))
+	firstAttrs, secondAttrs := reflect.ValueOf(first.Attrs), reflect.ValueOf(second.Attrs)
+	if len(except) == 0 || first.Op == nil || first.Op.Schema == nil {
+		return identical(firstAttrs, secondAttrs)
+	}
+	ignored := map[int]bool{}
+	for _, field := range first.Op.Schema.Fields {
+		ignored[field.index] = slices.Contains(except, field.Name)
+	}
+	firstAttrs, secondAttrs = reflect.Indirect(firstAttrs), reflect.Indirect(secondAttrs)
+	for i := range firstAttrs.NumField() {
+		if !ignored[i] && !identical(firstAttrs.Field(i), secondAttrs.Field(i)) {
+			return false
+		}
+	}
+	return true
 }
 
 // identical compares two values as [reflect.DeepEqual] does, with three exceptions. Floating-point numbers are compared

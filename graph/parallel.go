@@ -40,7 +40,7 @@ func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 			loops = nil
 		}
 	}()
-	if op == nil || call == nil || len(call.Out) == 0 || len(call.In) == 0 {
+	if op == nil || call == nil || len(call.Out) == 0 {
 		return nil
 	}
 	if op.Parallel != nil {

@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -98,7 +99,8 @@ func checkIteration(op *graph.Op, attrs graph.Attrs, p graph.Parallel, i int, in
 		metas[k] = part[k].Meta
 	}
 	if op.SizesAttr != "" {
-		attrs = graph.Attrs{op.SizesAttr: slices.Clone(sliceOf(want[0], p.ResultDims[0], i).Shape)}
+		attrs = maps.Clone(attrs)
+		attrs[op.SizesAttr] = slices.Clone(sliceOf(want[0], p.ResultDims[0], i).Shape)
 	}
 	c, err := kerneltest.CallOf(op, attrs, metas)
 	if err != nil {

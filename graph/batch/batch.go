@@ -29,6 +29,8 @@ type Proof struct {
 	inputs           map[string]int            // indexed by name of an input with rows: the dimension of the rows
 	places           map[*graph.Value]rowPlace // only of values that depend on the rows
 	repeatedOperands map[operand]rowPlace      // constants that repeat one slice for each row: see loopFits
+	others           map[*graph.Node]*graph.Node // set by FollowOpen: the nodes of the graph with otherRows rows
+	otherRows        int
 }
 
 // rowPlace describes where a value has the rows. Dimension dim is divided into outer blocks, and each block contains
@@ -57,10 +59,43 @@ type operand struct {
 // each name to a dimension, whose slices are the rows. The graph must be inferred, with numbers for all sizes. It is
 // not changed. The error is a [graph.Error] that names the node that prevents the proof.
 func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
+	proof, err := newProof(g, inputs)
+	if err == nil {
+		err = proof.followGraph()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return proof, nil
+}
+
+// FollowOpen is [Follow] for a graph whose number of rows is open. other is the same graph with another number of rows.
+// FollowOpen also proves that only sizes depend on the number of rows: for example, it rejects a graph that creates
+// arange(rows). A value that is repeated for each row, such as zeros or an expanded constant, has rows, too.
+func FollowOpen(g, other *graph.Graph, inputs map[string]int) (*Proof, error) {
+	proof, err := newProof(g, inputs)
+	if err != nil {
+		return nil, err
+	}
+	otherProof, err := newProof(other, inputs)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := proof.setOthers(g.Nodes, other.Nodes, otherProof.Rows); err != nil {
+		return nil, g.NodeError(n, err)
+	}
+	if err := proof.followGraph(); err != nil {
+		return nil, err
+	}
+	return proof, nil
+}
+
+// newProof returns a proof with the places of the inputs.
+func newProof(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	if g == nil || len(inputs) == 0 {
 		return nil, errors.New("rows need a graph and an input")
 	}
-	proof := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]rowPlace{},
+	p := &Proof{graph: g, inputs: maps.Clone(inputs), places: map[*graph.Value]rowPlace{},
 		repeatedOperands: map[operand]rowPlace{}}
 	previousName := ""
 	for _, name := range sorted.Keys(inputs) {
@@ -72,19 +107,35 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 			return nil, fmt.Errorf("input %q has no dimension %d: its shape is %v", name, dim, v.Meta.Shape)
 		case v.Meta.Shape[dim] < 1:
 			return nil, fmt.Errorf("dimension %d of input %q has no rows", dim, name)
-		case previousName != "" && v.Meta.Shape[dim] != proof.Rows:
-			return nil, fmt.Errorf("input %q has %d rows, and %q has %d", name, v.Meta.Shape[dim], previousName, proof.Rows)
+		case previousName != "" && v.Meta.Shape[dim] != p.Rows:
+			return nil, fmt.Errorf("input %q has %d rows, and %q has %d", name, v.Meta.Shape[dim], previousName, p.Rows)
 		}
-		previousName, proof.Rows = name, v.Meta.Shape[dim]
-		proof.places[v] = rowPlace{dim, 1}
+		previousName, p.Rows = name, v.Meta.Shape[dim]
+		p.places[v] = rowPlace{dim, 1}
 	}
-	if n, err := proof.followAll(g.Nodes); err != nil {
-		if n == nil {
-			return nil, err
+	return p, nil
+}
+
+// setOthers sets others and otherRows. The lists have the nodes of both graphs. If the lists do not correspond, it
+// returns the first node that differs.
+func (p *Proof) setOthers(nodes, otherNodes []*graph.Node, otherRows int) (*graph.Node, error) {
+	p.others, p.otherRows = map[*graph.Node]*graph.Node{}, otherRows
+	for i, n := range nodes {
+		if len(nodes) != len(otherNodes) || n.Op != otherNodes[i].Op || len(n.Out) != len(otherNodes[i].Out) {
+			return n, fmt.Errorf("for %d rows, the graph has other nodes than for %d rows", otherRows, p.Rows)
 		}
-		return nil, g.NodeError(n, err)
+		p.others[n] = otherNodes[i]
 	}
-	return proof, nil
+	return nil, nil
+}
+
+// followGraph follows all nodes of the graph.
+func (p *Proof) followGraph() error {
+	n, err := p.followAll(p.graph.Nodes)
+	if err != nil && n != nil {
+		return p.graph.NodeError(n, err)
+	}
+	return err
 }
 
 // Dim returns the dimension of the rows of a value, or [graph.Whole] for a value that does not depend on the rows.
@@ -215,8 +266,12 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 			return nil, fmt.Errorf("an attribute depends on the rows through %q", v.Name)
 		}
 	}
-	if len(rowOperands) == 0 { // the results do not depend on the rows
-		return nil, nil
+	other := p.others[n]
+	if other != nil && !graph.SameAttrs(n, other, n.Op.SizesAttr) {
+		return nil, errors.New("an attribute depends on the number of rows")
+	}
+	if len(rowOperands) == 0 {
+		return nil, p.placeRepeated(n, other)
 	}
 	for _, v := range n.Out {
 		if v.Dynamic {
@@ -234,11 +289,71 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 	loops := n.Op.ParallelLoops(n.Call())
 	switch {
 	case p.chooseLoop(n, loops):
-		return nil, nil
 	case n.Op.Decompose != nil && n.Op.Parallel == nil: // a composite op that does not list its loops
-		return nil, p.decompose(n)
+		if err := p.decompose(n); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, p.rejection(n, loops, rowOperands)
 	}
-	return nil, p.rejection(n, loops, rowOperands)
+	for i, v := range n.Out {
+		if other != nil && !p.scales(v.Meta.Shape, other.Out[i].Meta.Shape, p.placeOf(v)) {
+			return nil, p.shapeError(v, other.Out[i])
+		}
+	}
+	return nil, nil
+}
+
+// placeRepeated sets the places of the results of a node whose operands have no rows. A result has rows if its shape
+// depends on the number of rows. These rows must be equal. other is the node for another number of rows, or nil.
+func (p *Proof) placeRepeated(n, other *graph.Node) error {
+	if other == nil {
+		return nil
+	}
+	for i, v := range n.Out {
+		shape, otherShape := v.Meta.Shape, other.Out[i].Meta.Shape
+		if slices.Equal(shape, otherShape) {
+			continue
+		}
+		dim := 0
+		for dim < len(shape) && !p.scales(shape, otherShape, rowPlace{dim, 1}) {
+			dim++
+		}
+		if dim == len(shape) || !repeatsSlice(n, i, dim) {
+			return p.shapeError(v, other.Out[i])
+		}
+		p.places[v] = rowPlace{dim, 1}
+	}
+	return nil
+}
+
+// repeatsSlice reports whether all slices of a result along a dimension are equal: the result is a view that repeats one
+// slice, or a parallel loop computes all slices from the same operands.
+func repeatsSlice(n *graph.Node, result, dim int) bool {
+	if n.Out[result].Meta.Strides[dim] == 0 {
+		return true
+	}
+	return slices.ContainsFunc(n.Op.ParallelLoops(n.Call()), func(loop graph.Parallel) bool {
+		dividesOperand := func(operandDim int) bool { return operandDim != graph.Whole }
+		return loop.ResultDims[result] == dim && !slices.ContainsFunc(loop.OperandDims, dividesOperand)
+	})
+}
+
+// scales reports whether otherShape is the shape for otherRows rows. shape is the shape for p.Rows rows, which are at
+// the given place.
+func (p *Proof) scales(shape, otherShape []int, place rowPlace) bool {
+	if place == noRows {
+		return slices.Equal(shape, otherShape)
+	}
+	scaled := slices.Clone(shape)
+	scaled[place.dim] = p.scaledSize(shape[place.dim], p.otherRows)
+	return shape[place.dim]%p.Rows == 0 && slices.Equal(scaled, otherShape)
+}
+
+// shapeError returns the error for a result that must not depend on the number of rows as it does.
+func (p *Proof) shapeError(v, other *graph.Value) error {
+	return fmt.Errorf("the shape of its result depends on the number of rows: %v for %d rows, %v for %d rows", v.Meta.Shape,
+		p.Rows, other.Meta.Shape, p.otherRows)
 }
 
 // chooseLoop finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the
@@ -324,6 +439,11 @@ func (p *Proof) placesAfterReshape(n *graph.Node) []rowPlace {
 		}
 		leading *= size
 	}
+	if other := p.others[n]; other != nil {
+		list = slices.DeleteFunc(list, func(candidate rowPlace) bool {
+			return !p.scales(after.Shape, other.Out[0].Meta.Shape, candidate)
+		})
+	}
 	sorted.Func(list, func(first, second rowPlace) int { // Shape[dim]/blocks is Rows * slices of a row
 		return cmp.Or(cmp.Compare(after.Shape[first.dim]/first.blocks, after.Shape[second.dim]/second.blocks),
 			cmp.Compare(first.blocks, second.blocks),
@@ -348,42 +468,67 @@ func product(sizes []int) int {
 	return total
 }
 
-// decompose follows the parts of a composite node: the nodes into which it decomposes. It builds a graph of the node
-// alone, decomposes the node in that graph, and follows the rows from the operands through the parts to the results.
+// decompose follows the parts of a composite node: the nodes into which it decomposes. It follows the rows from the
+// operands through the parts to the results.
 func (p *Proof) decompose(n *graph.Node) error {
-	partGraph := graph.New(p.graph.Name, p.graph.Op) // finds ops as p.graph does
-	partProof := &Proof{Rows: p.Rows, graph: partGraph, places: map[*graph.Value]rowPlace{},
+	c, err := p.partsOf(n)
+	if err != nil {
+		return fmt.Errorf("its parts are not known: %w", err)
+	}
+	partProof := &Proof{Rows: p.Rows, graph: c.graph, places: map[*graph.Value]rowPlace{},
 		repeatedOperands: map[operand]rowPlace{}}
-	operands, copies := copyOperands(n, partGraph)
-	for v, copied := range copies {
+	for v, copied := range c.copies {
 		if place := p.placeOf(v); place != noRows {
 			partProof.places[copied] = place
 		}
 	}
-	results := partGraph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.AttrsAsGiven()), operands...)
-	if err := errors.Join(partGraph.Err(), partGraph.Infer()); err != nil {
-		return fmt.Errorf("its parts are not known: %w", err)
-	}
-	parts, err := partGraph.Decompose(results[0].Node)
-	if err != nil {
-		return fmt.Errorf("its parts are not known: %w", err)
+	if other := p.others[n]; other != nil {
+		otherParts, err := p.partsOf(other)
+		if err != nil {
+			return fmt.Errorf("its parts are not known: %w", err)
+		}
+		if part, err := partProof.setOthers(c.parts, otherParts.parts, p.otherRows); err != nil {
+			return fmt.Errorf("its part %s: %w", part.Op.Name, err)
+		}
 	}
 	// If no part reads an operand, the results may depend on its shape alone. Following the parts would not find this.
-	if i := p.unreadOperand(n, parts, copies); i >= 0 {
+	if i := p.unreadOperand(n, c.parts, c.copies); i >= 0 {
 		return fmt.Errorf("its parts do not read the elements of %q, which has rows", n.In[i].Value.Name)
 	}
-	if part, err := partProof.followAll(parts); err != nil {
+	if part, err := partProof.followAll(c.parts); err != nil {
 		return fmt.Errorf("its part %s: %w", part.Op.Name, err)
 	}
 	if len(partProof.repeatedOperands) > 0 { // Resize changes constants of the graph, not constants of parts
 		return errors.New("a constant of its parts would have to be repeated for each row")
 	}
 	for i, v := range n.Out {
-		if place := partProof.placeOf(results[i]); place != noRows {
+		if place := partProof.placeOf(c.results[i]); place != noRows {
 			p.places[v] = place
 		}
 	}
 	return nil
+}
+
+// composite has the parts of a composite node, in a graph of their own. copies maps each operand of the node to its
+// copy in this graph.
+type composite struct {
+	graph   *graph.Graph
+	copies  map[*graph.Value]*graph.Value
+	parts   []*graph.Node
+	results []*graph.Value
+}
+
+// partsOf decomposes a composite node.
+func (p *Proof) partsOf(n *graph.Node) (c composite, err error) {
+	c.graph = graph.New(p.graph.Name, p.graph.Op) // finds ops as p.graph does
+	operands, copies := copyOperands(n, c.graph)
+	c.copies = copies
+	c.results = c.graph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.AttrsAsGiven()), operands...)
+	if err := errors.Join(c.graph.Err(), c.graph.Infer()); err != nil {
+		return c, err
+	}
+	c.parts, err = c.graph.Decompose(c.results[0].Node)
+	return c, err
 }
 
 // copyOperands adds the operands of a node to the graph of its parts, as inputs and constants. copies maps each operand

@@ -61,3 +61,37 @@ func TestFollowRejects(t *testing.T) {
 	_, err := batch.Follow(nil, map[string]int{"x": 0})
 	assert.Error(t, err)
 }
+
+// TestFollowOpen checks a graph whose number of rows is open: a value that is repeated for each row has rows.
+func TestFollowOpen(t *testing.T) {
+	build := func(rows, end int) *graph.Graph {
+		g := graph.New("g", kernels.Lookup)
+		x := g.Input("x", tensor.Float32, rows, 3)
+		token := op.Expand(op.Ones(g, []int{1, 3}), []int{rows, 3}).Named("token")
+		y := op.Cat([]*graph.Value{op.Add(x, op.Zeros(g, []int{rows, 1})), token}, op.CatAttrs{Dim: 1})
+		g.Output("y", y).Output("token", token).Output("k", op.Arange(g, end).Named("k"))
+		require.NoError(t, g.Err())
+		require.NoError(t, g.Infer())
+		return g
+	}
+	inputs := map[string]int{"x": 0}
+	p, err := batch.FollowOpen(build(2, 5), build(7, 5), inputs)
+	require.NoError(t, err)
+	assert.Equal(t, []int{0, 0, graph.Whole}, p.Outputs())
+	h, err := p.Resize(4)
+	require.NoError(t, err)
+	assert.Equal(t, []int{4, 6}, h.Outputs[0].Value.Meta.Shape)
+	assert.Equal(t, []int{4, 3}, h.Outputs[1].Value.Meta.Shape)
+
+	_, err = batch.Follow(build(2, 5), inputs)
+	assert.ErrorContains(t, err, "which does not depend on the rows")
+	_, err = batch.FollowOpen(build(2, 2), build(7, 7), inputs)
+	assert.ErrorContains(t, err, `"k" (arange): an attribute depends on the number of rows`)
+	for _, other := range []*graph.Graph{nil, sum([]float32{1, 2, 3, 1, 2, 3}), graph.New("g", kernels.Lookup)} {
+		if other != nil {
+			require.NoError(t, other.Infer())
+		}
+		_, err = batch.FollowOpen(build(2, 5), other, inputs)
+		assert.Error(t, err)
+	}
+}

@@ -67,9 +67,13 @@ func fixedError(symbol string) error {
 	return fmt.Errorf("the batch size %s is fixed: want an open symbol", symbol)
 }
 
-// proofRows are the batch sizes for which the independence of rows is proved. If a model computes with its batch size,
-// its rows may be independent at one size by coincidence. A coincidence at three primes is unlikely.
-var proofRows = []int{7, 11, 13}
+// proofRows are the batch sizes for which the independence of rows is proved: the first maxProofs of them that the
+// bounds of the batch size permit. A dimension that does not have the rows may have the same size by coincidence, but
+// rarely at several sizes.
+var proofRows = []int{7, 11, 13, 5, 3}
+
+// maxProofs is the maximum number of batch sizes for which the independence of rows is proved.
+const maxProofs = 3
 
 // Prove proves that the rows of a program are independent: each row of an output depends only on the same row of the
 // inputs. symbol is the result of [Symbol] for the program's graph g. A batch has at most maxRows rows. If exact is
@@ -90,36 +94,41 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	if bounds.Max > 0 {
 		axis.maxRows = min(axis.maxRows, bounds.Max)
 	}
+	var graphs []*graph.Graph
 	for _, rows := range proofRows {
-		if rows < bounds.Min || bounds.Max > 0 && rows > bounds.Max {
+		if len(graphs) == maxProofs || rows < bounds.Min || bounds.Max > 0 && rows > bounds.Max {
 			continue
 		}
-		if err := axis.proveAt(ctx, g, rows); err != nil {
+		sizes := slices.Clone(p.AssumedSizes())
+		sizes[axis.openIndex] = rows
+		// GraphAt panics if its context has ended, and Prove does not recover.
+		sized, err := p.GraphAt(context.WithoutCancel(ctx), sizes)
+		if err != nil {
 			return nil, err
 		}
+		graphs = append(graphs, sized)
 	}
-	if axis.outputHasRows == nil {
-		return nil, fmt.Errorf("independence of rows is tested at the batch sizes %v, but the bounds of %s admit none",
-			proofRows, symbol)
+	if len(graphs) < 2 {
+		return nil, fmt.Errorf("independence of rows is tested at two of the batch sizes %v, but the bounds of %s permit %d",
+			proofRows, symbol, len(graphs))
+	}
+	for i, sized := range graphs {
+		if err := axis.proveAt(g, sized, graphs[(i+1)%len(graphs)]); err != nil {
+			return nil, err
+		}
 	}
 	return axis, nil
 }
 
-// proveAt proves that the rows are independent for one batch size, and sets a.outputHasRows.
-func (a *Axis) proveAt(ctx context.Context, g *graph.Graph, rows int) error {
-	sizes := slices.Clone(a.program.AssumedSizes())
-	sizes[a.openIndex] = rows
-	// GraphAt panics if its context has ended, and Prove does not recover.
-	sized, err := a.program.GraphAt(context.WithoutCancel(ctx), sizes)
-	if err != nil {
-		return err
-	}
+// proveAt proves that the rows are independent for one batch size, and sets a.outputHasRows. sized is g with this batch
+// size, and other is g with another one.
+func (a *Axis) proveAt(g, sized, other *graph.Graph) error {
 	rowDims := map[string]int{} // by input: the dimension of the rows
 	for _, input := range g.Inputs {
 		rowDims[input.Name] = 0
 	}
-	// Follow finds the dimension of the rows in each output, or -1 if the output has no rows.
-	proof, err := batch.Follow(sized, rowDims)
+	// FollowOpen finds the dimension of the rows in each output, or -1 if the output has no rows.
+	proof, err := batch.FollowOpen(sized, other, rowDims)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package batching
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -83,6 +84,68 @@ func TestJoinAndSplit(t *testing.T) {
 	parts := a.Split(map[string]*tensor.Tensor{"y": in["x"]}, runs)
 	assert.Equal(t, []int{3, 4, 6}, parts[1]["y"].Shape)
 	assert.Equal(t, 1.0, parts[1]["y"].At(0, 0, 0).Float())
+}
+
+// repeated is a graph in which %s stands for the nodes.
+const repeated = `{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
+	"nodes": [%s], "outputs": ["y"]}`
+
+// TestRepeatedValues: values that are repeated for each row have rows.
+func TestRepeatedValues(t *testing.T) {
+	const zeros = `{"name": "z", "op": "zeros", "attrs": {"size": ["N", 2]}}, `
+	const token = `{"name": "o", "op": "ones", "attrs": {"size": [1, 2]}},
+		{"name": "e", "op": "expand", "inputs": ["o"], "attrs": {"size": ["N", -1]}}, `
+	for nodes, columns := range map[string]int{
+		zeros + `{"name": "y", "op": "cat", "inputs": ["x", "z"], "attrs": {"dim": 1}}`:                    5,
+		token + `{"name": "y", "op": "cat", "inputs": ["e", "x"], "attrs": {"dim": 1}}`:                    5,
+		token + `{"name": "k", "op": "neg", "inputs": ["x"]}, {"name": "y", "op": "exp", "inputs": ["e"]}`: 2,
+		zeros + `{"name": "s", "op": "sum", "inputs": ["z"], "attrs": {"dim": [1], "keepdim": true}},
+			{"name": "y", "op": "add", "inputs": ["x", "s"]}`: 3,
+	} {
+		a := axisOf(t, fmt.Sprintf(repeated, nodes), 16, true)
+		var runs []*Run
+		for rows := range 3 {
+			x := tensor.Zeros(tensor.Float32, rows+1, 3)
+			x.Set(tensor.IntScalar(int64(rows+1)), rows, 0)
+			runs = append(runs, a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": x}))
+		}
+		in, err := Join(runs)
+		require.NoError(t, err)
+		out, err := a.program.Run(t.Context(), in)
+		require.NoError(t, err)
+		for i, split := range a.Split(out, runs) {
+			alone, err := a.program.Run(t.Context(), runs[i].In)
+			require.NoError(t, err)
+			assert.Equal(t, []int{i + 1, columns}, split["y"].Shape, nodes)
+			want, err := tensor.ToSlice[float32](alone["y"].Contiguous())
+			require.NoError(t, err)
+			got, err := tensor.ToSlice[float32](split["y"].Contiguous())
+			require.NoError(t, err)
+			assert.Equal(t, want, got, nodes)
+		}
+	}
+}
+
+// TestBatchSizeInValues: rows are not independent if a value depends on the batch size.
+func TestBatchSizeInValues(t *testing.T) {
+	for nodes, want := range map[string]string{
+		`{"name": "a", "op": "arange", "attrs": {"end": "N"}}, {"name": "y", "op": "neg", "inputs": ["x"]}`: `"a" (arange): an attribute`,
+		`{"name": "f", "op": "full", "attrs": {"size": ["N", 3], "fill_value": "N"}},
+			{"name": "y", "op": "add", "inputs": ["x", "f"]}`: `"f" (full): an attribute depends on the number of rows`,
+		`{"name": "f", "op": "ones", "attrs": {"size": ["N"]}}, {"name": "s", "op": "sum", "inputs": ["f"]},
+			{"name": "y", "op": "div", "inputs": ["x", "s"]}`: `"s" (sum): the op does not state that it computes rows independently`,
+		`{"name": "e", "op": "eye", "attrs": {"n": "N"}}, {"name": "y", "op": "neg", "inputs": ["x"]}`: `"e" (eye)`,
+		`{"name": "y", "op": "roll", "inputs": ["x"], "attrs": {"shifts": ["N"], "dims": [1]}}`:        `"y" (roll): an attribute`,
+		`{"name": "o", "op": "ones", "attrs": {"size": [3]}},
+			{"name": "y", "op": "expand", "inputs": ["o"], "attrs": {"size": ["N", "N", 3]}}`: `"y" (expand): the shape of its result`,
+	} {
+		g, err := graphfile.Parse(strings.NewReader(fmt.Sprintf(repeated, nodes)), kernels.Lookup, graphfile.Options{})
+		require.NoError(t, err)
+		p, err := program.Compile(t.Context(), g, program.Options{})
+		require.NoError(t, err, nodes)
+		_, err = Prove(t.Context(), p, g, "N", 16, true)
+		assert.ErrorContains(t, err, want)
+	}
 }
 
 // linear returns a graph whose implementations differ for one row and for eight rows.

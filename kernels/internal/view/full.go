@@ -18,7 +18,7 @@ var Full = fillOp(graph.SchemaOf[*fullAttrs](), graph.Op{Semantics: graph.Semant
 	Name:     "full",
 	Doc:      "Creates a value filled with one number.",
 	Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}, "fill_value": 1.5}}},
-}}, func(c *graph.Call) (tensor.Type, error) {
+}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims(), SizesAttr: "size"}}, func(c *graph.Call) (tensor.Type, error) {
 	attrs := kit.Attrs[*fullAttrs](c)
 	dtype := attrs.DType
 	if dtype == tensor.Invalid {
@@ -55,7 +55,7 @@ func constantOp(name, doc string, value int64) *graph.Op {
 	return fillOp(graph.SchemaOf[*constantAttrs](), graph.Op{Semantics: graph.Semantics{
 		Name: name, Doc: doc,
 		Examples: []graph.Example{{Attrs: graph.Attrs{"size": []int{2, 3}}}},
-	}},
+	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims(), SizesAttr: "size"}},
 		func(c *graph.Call) (tensor.Type, error) {
 			attrs := kit.Attrs[*constantAttrs](c)
 			if attrs.DType == tensor.Invalid { // the attribute is null, which selects PyTorch's default dtype
