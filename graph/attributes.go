@@ -172,16 +172,17 @@ func SameAttrs(first, second *Node, except ...string) bool {
 		return first == second
 	}
 	firstAttrs, secondAttrs := reflect.ValueOf(first.Attrs), reflect.ValueOf(second.Attrs)
-	if len(except) == 0 || first.Op == nil || first.Op.Schema == nil {
+	firstStruct, secondStruct := reflect.Indirect(firstAttrs), reflect.Indirect(secondAttrs)
+	if len(except) == 0 || first.Op == nil || first.Op.Schema == nil || first.Op != second.Op ||
+		firstStruct.Kind() != reflect.Struct || secondStruct.Kind() != reflect.Struct {
 		return identical(firstAttrs, secondAttrs)
 	}
 	ignored := map[int]bool{}
 	for _, field := range first.Op.Schema.Fields {
 		ignored[field.index] = slices.Contains(except, field.Name)
 	}
-	firstAttrs, secondAttrs = reflect.Indirect(firstAttrs), reflect.Indirect(secondAttrs)
-	for i := range firstAttrs.NumField() {
-		if !ignored[i] && !identical(firstAttrs.Field(i), secondAttrs.Field(i)) {
+	for i := range firstStruct.NumField() {
+		if !ignored[i] && !identical(firstStruct.Field(i), secondStruct.Field(i)) {
 			return false
 		}
 	}

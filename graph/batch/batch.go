@@ -69,27 +69,6 @@ func Follow(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	return proof, nil
 }
 
-// FollowOpen is [Follow] for a graph whose number of rows is open. other is the same graph with another number of rows.
-// FollowOpen also proves that only sizes depend on the number of rows: for example, it rejects a graph that creates
-// arange(rows). A value that is repeated for each row, such as zeros or an expanded constant, has rows, too.
-func FollowOpen(g, other *graph.Graph, inputs map[string]int) (*Proof, error) {
-	proof, err := newProof(g, inputs)
-	if err != nil {
-		return nil, err
-	}
-	otherProof, err := newProof(other, inputs)
-	if err != nil {
-		return nil, err
-	}
-	if n, err := proof.setOthers(g.Nodes, other.Nodes, otherProof.Rows); err != nil {
-		return nil, g.NodeError(n, err)
-	}
-	if err := proof.followGraph(); err != nil {
-		return nil, err
-	}
-	return proof, nil
-}
-
 // newProof returns a proof with the places of the inputs.
 func newProof(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 	if g == nil || len(inputs) == 0 {
@@ -114,19 +93,6 @@ func newProof(g *graph.Graph, inputs map[string]int) (*Proof, error) {
 		p.places[v] = rowPlace{dim, 1}
 	}
 	return p, nil
-}
-
-// setOthers sets others and otherRows. The lists have the nodes of both graphs. If the lists do not correspond, it
-// returns the first node that differs.
-func (p *Proof) setOthers(nodes, otherNodes []*graph.Node, otherRows int) (*graph.Node, error) {
-	p.others, p.otherRows = map[*graph.Node]*graph.Node{}, otherRows
-	for i, n := range nodes {
-		if len(nodes) != len(otherNodes) || n.Op != otherNodes[i].Op || len(n.Out) != len(otherNodes[i].Out) {
-			return n, fmt.Errorf("for %d rows, the graph has other nodes than for %d rows", otherRows, p.Rows)
-		}
-		p.others[n] = otherNodes[i]
-	}
-	return nil, nil
 }
 
 // followGraph follows all nodes of the graph.
@@ -304,58 +270,6 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 	return nil, nil
 }
 
-// placeRepeated sets the places of the results of a node whose operands have no rows. A result has rows if its shape
-// depends on the number of rows. These rows must be equal. other is the node for another number of rows, or nil.
-func (p *Proof) placeRepeated(n, other *graph.Node) error {
-	if other == nil {
-		return nil
-	}
-	for i, v := range n.Out {
-		shape, otherShape := v.Meta.Shape, other.Out[i].Meta.Shape
-		if slices.Equal(shape, otherShape) {
-			continue
-		}
-		dim := 0
-		for dim < len(shape) && !p.scales(shape, otherShape, rowPlace{dim, 1}) {
-			dim++
-		}
-		if dim == len(shape) || !repeatsSlice(n, i, dim) {
-			return p.shapeError(v, other.Out[i])
-		}
-		p.places[v] = rowPlace{dim, 1}
-	}
-	return nil
-}
-
-// repeatsSlice reports whether all slices of a result along a dimension are equal: the result is a view that repeats one
-// slice, or a parallel loop computes all slices from the same operands.
-func repeatsSlice(n *graph.Node, result, dim int) bool {
-	if n.Out[result].Meta.Strides[dim] == 0 {
-		return true
-	}
-	return slices.ContainsFunc(n.Op.ParallelLoops(n.Call()), func(loop graph.Parallel) bool {
-		dividesOperand := func(operandDim int) bool { return operandDim != graph.Whole }
-		return loop.ResultDims[result] == dim && !slices.ContainsFunc(loop.OperandDims, dividesOperand)
-	})
-}
-
-// scales reports whether otherShape is the shape for otherRows rows. shape is the shape for p.Rows rows, which are at
-// the given place.
-func (p *Proof) scales(shape, otherShape []int, place rowPlace) bool {
-	if place == noRows {
-		return slices.Equal(shape, otherShape)
-	}
-	scaled := slices.Clone(shape)
-	scaled[place.dim] = p.scaledSize(shape[place.dim], p.otherRows)
-	return shape[place.dim]%p.Rows == 0 && slices.Equal(scaled, otherShape)
-}
-
-// shapeError returns the error for a result that must not depend on the number of rows as it does.
-func (p *Proof) shapeError(v, other *graph.Value) error {
-	return fmt.Errorf("the shape of its result depends on the number of rows: %v for %d rows, %v for %d rows", v.Meta.Shape,
-		p.Rows, other.Meta.Shape, p.otherRows)
-}
-
 // chooseLoop finds a parallel loop of the op (graph.Parallel) whose iterations are rows of the operands, and sets the
 // places of the results. The loop divides dimension OperandDims[i] of operand i, and dimension ResultDims[i] of result
 // i. Among several loops it prefers the fewest repeated operands (see loopFits). chooseLoop returns false if there is
@@ -466,105 +380,6 @@ func product(sizes []int) int {
 		total *= size
 	}
 	return total
-}
-
-// decompose follows the parts of a composite node: the nodes into which it decomposes. It follows the rows from the
-// operands through the parts to the results.
-func (p *Proof) decompose(n *graph.Node) error {
-	c, err := p.partsOf(n)
-	if err != nil {
-		return fmt.Errorf("its parts are not known: %w", err)
-	}
-	partProof := &Proof{Rows: p.Rows, graph: c.graph, places: map[*graph.Value]rowPlace{},
-		repeatedOperands: map[operand]rowPlace{}}
-	for v, copied := range c.copies {
-		if place := p.placeOf(v); place != noRows {
-			partProof.places[copied] = place
-		}
-	}
-	if other := p.others[n]; other != nil {
-		otherParts, err := p.partsOf(other)
-		if err != nil {
-			return fmt.Errorf("its parts are not known: %w", err)
-		}
-		if part, err := partProof.setOthers(c.parts, otherParts.parts, p.otherRows); err != nil {
-			return fmt.Errorf("its part %s: %w", part.Op.Name, err)
-		}
-	}
-	// If no part reads an operand, the results may depend on its shape alone. Following the parts would not find this.
-	if i := p.unreadOperand(n, c.parts, c.copies); i >= 0 {
-		return fmt.Errorf("its parts do not read the elements of %q, which has rows", n.In[i].Value.Name)
-	}
-	if part, err := partProof.followAll(c.parts); err != nil {
-		return fmt.Errorf("its part %s: %w", part.Op.Name, err)
-	}
-	if len(partProof.repeatedOperands) > 0 { // Resize changes constants of the graph, not constants of parts
-		return errors.New("a constant of its parts would have to be repeated for each row")
-	}
-	for i, v := range n.Out {
-		if place := partProof.placeOf(c.results[i]); place != noRows {
-			p.places[v] = place
-		}
-	}
-	return nil
-}
-
-// composite has the parts of a composite node, in a graph of their own. copies maps each operand of the node to its
-// copy in this graph.
-type composite struct {
-	graph   *graph.Graph
-	copies  map[*graph.Value]*graph.Value
-	parts   []*graph.Node
-	results []*graph.Value
-}
-
-// partsOf decomposes a composite node.
-func (p *Proof) partsOf(n *graph.Node) (c composite, err error) {
-	c.graph = graph.New(p.graph.Name, p.graph.Op) // finds ops as p.graph does
-	operands, copies := copyOperands(n, c.graph)
-	c.copies = copies
-	c.results = c.graph.ApplyExactly(n.Op.Name, len(n.Out), maps.Collect(n.AttrsAsGiven()), operands...)
-	if err := errors.Join(c.graph.Err(), c.graph.Infer()); err != nil {
-		return c, err
-	}
-	c.parts, err = c.graph.Decompose(c.results[0].Node)
-	return c, err
-}
-
-// copyOperands adds the operands of a node to the graph of its parts, as inputs and constants. copies maps each operand
-// to its copy.
-func copyOperands(n *graph.Node, partGraph *graph.Graph) (operands []any, copies map[*graph.Value]*graph.Value) {
-	operands, copies = make([]any, len(n.In)), map[*graph.Value]*graph.Value{}
-	for i, arg := range n.In {
-		switch {
-		case arg.Kind == graph.NumberArg:
-			operands[i] = arg.Number
-		case arg.Kind == graph.TensorArg:
-			if copies[arg.Value] == nil {
-				name := fmt.Sprint("operand", i)
-				if arg.Value.Const != nil {
-					copies[arg.Value] = partGraph.Constant(name, arg.Value.Const)
-				} else {
-					copies[arg.Value] = partGraph.InputMeta(name, arg.Meta())
-				}
-			}
-			operands[i] = copies[arg.Value]
-		}
-	}
-	return operands, copies
-}
-
-// unreadOperand returns the index of an operand that has rows and that no part reads, or a negative number if there is
-// none.
-func (p *Proof) unreadOperand(n *graph.Node, parts []*graph.Node, copies map[*graph.Value]*graph.Value) int {
-	return slices.IndexFunc(n.In, func(arg graph.Arg) bool {
-		if arg.Kind != graph.TensorArg || p.Dim(arg.Value) < 0 {
-			return false
-		}
-		return !slices.ContainsFunc(parts, func(part *graph.Node) bool {
-			return slices.ContainsFunc(part.In, func(partArg graph.Arg) bool { return partArg.Value == copies[arg.Value] })
-		})
-	})
 }
 
 // rejection returns an error that says why the rows of a node's results are not independent.
