@@ -89,6 +89,6 @@ func (p *Proof) scales(shape, otherShape []int, place rowPlace) bool {
 
 // shapeError returns the error for a result that must not depend on the number of rows as it does.
 func (p *Proof) shapeError(v, other *graph.Value) error {
-	return fmt.Errorf("the shape of its result depends on the number of rows: %v for %d rows, %v for %d rows", v.Meta.Shape,
-		p.Rows, other.Meta.Shape, p.otherRows)
+	return fmt.Errorf("the shape of its result depends on the number of rows: %v for %d rows, %v for %d rows",
+		v.Meta.Shape, p.Rows, other.Meta.Shape, p.otherRows)
 }
