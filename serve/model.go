@@ -3,8 +3,10 @@ package serve
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -23,6 +25,19 @@ type model struct {
 	queue           *queue
 	metrics         *modelMetrics
 	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
+	users           atomic.Int64              // the number of active requests, plus one while the server has the model
+}
+
+// collectDelay is the time after which the memory of a model is collected. By then, the goroutines of its last request
+// have ended.
+const collectDelay = 100 * time.Millisecond
+
+// leave ends the use of the model by a request or by the server. After the last user has left, the memory of the model
+// is returned to the system. The garbage collector alone would let repeated reloads double the memory of the process.
+func (m *model) leave() {
+	if m.users.Add(-1) == 0 {
+		time.AfterFunc(collectDelay, debug.FreeOSMemory)
+	}
 }
 
 // load reads and compiles a model. Requests are joined along dimension 0, if its size is the same symbol in all inputs,
@@ -58,6 +73,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 			needsSamePlan)
 	}
 	m.queue = newQueue(s, m)
+	m.users.Store(1)
 	return m, whyNotBatched, nil
 }
 

@@ -10,10 +10,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -387,6 +389,29 @@ func TestReload(t *testing.T) {
 	reload()
 	assert.Contains(t, ask("m"), `there is no model`)
 	assert.Equal(t, "[3 5 7]", ask("n"))
+}
+
+// TestMemoryOfReplacedModels: a replaced model is collected when the last request that uses it is answered. The garbage
+// collector does not run by itself in this test.
+func TestMemoryOfReplacedModels(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	dir := t.TempDir()
+	path := writeModel(t, filepath.Join(dir, "m.json"), affine)
+	s := open(t, Options{}, dir)
+	old := weak.Make((*s.models.Load())["m"][0])
+	hold(s)
+	answered := make(chan int)
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	go func() { answered <- call(s, "POST", "/v2/models/m/infer", body, header...).Code }()
+	require.Eventually(t, func() bool { return s.waiting.Load() == 1 }, 10*time.Second, time.Millisecond)
+	writeModel(t, path, strings.Replace(affine, "x * 2 + 1", "x * 2 + 10", 1))
+	for range 2 {
+		require.NoError(t, s.Reload(t.Context()))
+	}
+	assert.NotSame(t, old.Value(), (*s.models.Load())["m"][0])
+	letGo(s)
+	assert.Equal(t, 200, <-answered)
+	require.Eventually(t, func() bool { return old.Value() == nil }, 10*time.Second, time.Millisecond)
 }
 
 func TestOpenErrors(t *testing.T) {

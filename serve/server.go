@@ -128,15 +128,19 @@ func (s *Server) Reload(ctx context.Context) error {
 			models[v.model] = append(models[v.model], m)
 		}
 	}
+	s.changedFiles = changed
+	s.models.Store(&models)
 	for _, list := range old {
 		for _, m := range list {
-			if versionOf(models[m.name], m.version) == nil {
+			successor := versionOf(models[m.name], m.version)
+			if successor == nil {
 				s.options.Log.Info("model removed", "model", m.name, "version", m.version)
+			}
+			if successor != m {
+				m.leave()
 			}
 		}
 	}
-	s.changedFiles = changed
-	s.models.Store(&models)
 	return nil
 }
 
@@ -374,6 +378,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, m *model) error {
 		return statusErrorf(http.StatusServiceUnavailable, "the server is shutting down")
 	}
 	defer s.active.Done()
+	m.users.Add(1)
+	defer m.leave()
 	start := time.Now()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.options.Timeout, timeoutError(s.options.Timeout))
 	defer cancel()

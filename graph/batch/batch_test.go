@@ -85,6 +85,8 @@ func TestFollowOpen(t *testing.T) {
 
 	_, err = batch.Follow(build(2, 5), inputs)
 	assert.ErrorContains(t, err, "which does not depend on the rows")
+	_, err = batch.FollowOpen(sum([]float32{1, 2, 3, 1, 2, 3}), sum([]float32{1, 2, 3, 1, 2, 4}), inputs)
+	assert.ErrorContains(t, err, "a constant operand depends on the number of rows")
 	_, err = batch.FollowOpen(build(2, 2), build(7, 7), inputs)
 	assert.ErrorContains(t, err, `"k" (arange): an attribute depends on the number of rows`)
 	for _, other := range []*graph.Graph{nil, sum([]float32{1, 2, 3, 1, 2, 3}), graph.New("g", kernels.Lookup)} {

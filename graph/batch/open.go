@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -34,11 +35,33 @@ func (p *Proof) setOthers(nodes, otherNodes []*graph.Node, otherRows int) (*grap
 	p.others, p.otherRows = map[*graph.Node]*graph.Node{}, otherRows
 	for i, n := range nodes {
 		if len(nodes) != len(otherNodes) || n.Op != otherNodes[i].Op || len(n.Out) != len(otherNodes[i].Out) {
-			return n, fmt.Errorf("for %d rows, the graph has other nodes than for %d rows", otherRows, p.Rows)
+			return n, fmt.Errorf("the graph for %d rows has other nodes than for %d rows", otherRows, p.Rows)
+		}
+		if !slices.EqualFunc(n.In, otherNodes[i].In, sameConstants) {
+			return n, errors.New("a constant operand depends on the number of rows")
 		}
 		p.others[n] = otherNodes[i]
 	}
 	return nil, nil
+}
+
+// sameConstants reports whether two operands are the same number or have the same elements, if they are constant.
+func sameConstants(first, second graph.Arg) bool {
+	if first.Kind != second.Kind || first.Number != second.Number {
+		return false
+	}
+	if first.Kind != graph.TensorArg || first.Value.Const == second.Value.Const {
+		return true
+	}
+	a, b := first.Value.Const, second.Value.Const
+	isSame := a != nil && b != nil && a.DType == b.DType && slices.Equal(a.Shape, b.Shape)
+	if isSame {
+		eachIndex(a.Shape, func(_ int, index []int) bool {
+			isSame = fmt.Sprint(a.At(index...)) == fmt.Sprint(b.At(index...))
+			return isSame
+		})
+	}
+	return isSame
 }
 
 // placeRepeated sets the places of the results of a node whose operands have no rows. A result has rows if its shape
