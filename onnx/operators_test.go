@@ -96,6 +96,8 @@ func TestComputedParameters(t *testing.T) {
 		{"Reshape", []*tensor.Tensor{x, i64([]int{3}, 0, 2, -1)}, nil},
 		{"Expand", []*tensor.Tensor{counting(4, 1), i64([]int{3}, 2, 1, 3)}, nil},
 		{"Tile", []*tensor.Tensor{x, i64([]int{3}, 2, 1, 2)}, nil},
+		{"Tile", []*tensor.Tensor{counting(1, 4, 1), i64([]int{3}, 3, 1, 2)}, nil}, // an expand, if the counts are constant
+		{"Tile", []*tensor.Tensor{counting(1, 4), i64([]int{2}, 0, 1)}, nil},
 		{"Unsqueeze", []*tensor.Tensor{x, i64([]int{2}, 4, -5)}, nil},
 		{"Squeeze", []*tensor.Tensor{counting(1, 3, 1), i64([]int{2}, 2, 0)}, nil},
 		{"Slice", []*tensor.Tensor{x, i64([]int{2}, 1, -1), i64([]int{2}, 100, -100), i64([]int{2}, 1, -1),

@@ -138,7 +138,37 @@ func tile(n *node) []*value {
 		repeats[n.Axis(axes[0], n.Rank(x))] = tiles[0]
 		return single(n.Op("tile", graph.Attrs{"dims": repeats}, x))
 	}
-	return single(n.Op("tile", graph.Attrs{"dims": n.IntsAttr(n.Operand(1))}, x))
+	repeats := n.IntsAttr(n.Operand(1))
+	if sizes := expandedSizes(n, x, repeats); sizes != nil {
+		return single(n.Op("expand", graph.Attrs{"size": sizes}, x).WithRank(len(sizes)))
+	}
+	return single(n.Op("tile", graph.Attrs{"dims": repeats}, x))
+}
+
+// expandedSizes returns the attribute size of an expand that is equal to a Tile of x: only dimensions of size 1 are
+// repeated. It returns nil if there is none. An expand needs no copy, and its rows can be batched.
+func expandedSizes(n *node, x *value, repeats any) []any {
+	list, _ := repeats.([]any) // numbers and expressions of symbols
+	if numbers, ok := repeats.([]int); ok {
+		for _, count := range numbers {
+			list = append(list, count)
+		}
+	}
+	sizes, ok := n.TrySizes(x)
+	if !ok || len(sizes) != len(list) {
+		return nil
+	}
+	const keep = -1 // for expand
+	for i, size := range sizes {
+		count, isNumber := list[i].(int)
+		switch {
+		case isNumber && count == 1:
+			list[i] = keep
+		case size != 1 || isNumber && count < 0:
+			return nil
+		}
+	}
+	return list
 }
 
 // concat converts Concat. The attribute axis is required from operator set 4 on.
