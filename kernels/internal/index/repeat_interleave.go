@@ -55,6 +55,7 @@ var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(2, 3), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
 			{In: []tensor.Meta{kit.I64(3)}}},
 	},
+	Facts: graph.Facts{Parallel: repeatInterleaveLoops},
 	Lowerings: graph.Lowerings{
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {
 			repeat, err := newRepeatCall(c)
@@ -72,6 +73,15 @@ var RepeatInterleave = kit.Define[*repeatInterleaveAttrs](graph.Op{
 		},
 	},
 })
+
+// repeatInterleaveLoops returns the parallel loops over the dimensions that are not repeated.
+func repeatInterleaveLoops(c *graph.Call) []graph.Parallel {
+	dim := kit.Attrs[*repeatInterleaveAttrs](c).Dim
+	if dim == nil {
+		return nil
+	}
+	return kit.LoopsExceptDims(*dim)(c)
+}
 
 // The op is computed in one of three ways, all from a repeatCall, which newRepeatCall makes and checks:
 //
