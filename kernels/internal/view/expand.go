@@ -41,4 +41,6 @@ var ExpandAs = viewOp(kit.NoAttrs, graph.Op{Semantics: graph.Semantics{
 	Params:   []graph.Param{kit.Self, kit.Other},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1), kit.F32(2, 3, 4)}}},
 }, Facts: graph.Facts{Parallel: graph.BroadcastLoops},
-}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) { return self.Expand(c.Type(1).Shape) })
+}, func(c *graph.Call, self tensor.Type, _ storageSize) (tensor.Type, error) {
+	return self.Expand(c.Type(1).Shape)
+})
