@@ -13,11 +13,14 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -31,7 +34,8 @@ func main() {
 	}
 }
 
-// convert reads an encoder, and writes a graph file with the embeddings of sentences as its only output.
+// convert reads an encoder, and writes a graph with the embeddings of sentences as its only output: a graph file and
+// the file of its weights.
 func convert(encoder, path string) error {
 	g, err := graphrun.Load(encoder)
 	if err != nil {
@@ -40,7 +44,22 @@ func convert(encoder, path string) error {
 	if err := pool(g); err != nil {
 		return fmt.Errorf("%s: %w", encoder, err)
 	}
-	return graphfile.SaveFile(path, g)
+	isWeight := func(v *graph.Value) bool { return v.Meta.Numel() > maxInline }
+	name := filepath.Base(path)
+	weights := strings.TrimSuffix(name, filepath.Ext(name)) + ".safetensors"
+	return graphfile.SaveFile(path, g, graphfile.SideFile(weights, isWeight, writeWeights))
+}
+
+// maxInline is the maximum number of elements of a constant in the graph file itself. Larger constants are in the file
+// of weights, which is binary and loads faster.
+const maxInline = 64
+
+func writeWeights(path string, names []string, data []*tensor.Tensor) error {
+	entries := make([]safetensors.Entry, len(names))
+	for i, name := range names {
+		entries[i] = safetensors.Entry{Name: name, Tensor: data[i]}
+	}
+	return safetensors.WriteFile(path, entries, nil)
 }
 
 // pool replaces the outputs of an encoder by the output embedding, [N, H]: the mean of the vectors of all tokens whose
