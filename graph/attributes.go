@@ -166,7 +166,7 @@ func (s *Schema) isDefault(field Field, given any, symbols map[string]sym.Int) b
 
 // SameAttrs reports whether two nodes of the same op have the same attributes. 0 differs from -0, and a NaN equals
 // itself. Sizes are equal if their expressions are equal. Graphs in attributes are compared by their addresses. A nil
-// node has the same attributes as nil only. Attributes in except are not compared.
+// node has the same attributes as nil only. The attributes named in except are not compared; other names are ignored.
 func SameAttrs(first, second *Node, except ...string) bool {
 	if first == nil || second == nil {
 		return first == second

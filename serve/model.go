@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -25,20 +24,20 @@ type model struct {
 	queue           *queue
 	metrics         *modelMetrics
 	lastDoc         atomic.Pointer[parsedDoc] // the JSON of the last request: see parseDoc
-	users           atomic.Int64              // the number of active requests, plus one while the server has the model
+	users           atomic.Int64              // number of requests and batches, plus one while the server has the model
 }
 
-// collectDelay is the time after which the memory of a model is collected. By then, the goroutines of its last request
-// have ended.
-const collectDelay = 100 * time.Millisecond
-
-// leave ends the use of the model by a request or by the server. After the last user has left, the memory of the model
-// is returned to the system. The garbage collector alone would let repeated reloads double the memory of the process.
+// leave ends the use of the model by a request, a batch or the server. After the last user, the memory of the model is
+// returned to the system. The garbage collector alone would let repeated reloads double the memory of the process.
 func (m *model) leave() {
 	if m.users.Add(-1) == 0 {
-		time.AfterFunc(collectDelay, debug.FreeOSMemory)
+		m.queue.server.collector.Reset(collectDelay)
 	}
 }
+
+// collectDelay is the time between the last use of a model and the collection of its memory. Several models that are
+// replaced together are collected together.
+const collectDelay = 100 * time.Millisecond
 
 // load reads and compiles a model. Requests are joined along dimension 0, if its size is the same symbol in all inputs,
 // and if the rows (the indices of dimension 0) are proved to be independent: each row of the outputs depends only on

@@ -305,6 +305,8 @@ func (q *queue) takeIfWaiting(jobs []*job) bool {
 // may concern the data of a single job. The caller has taken one of slots. runBatch frees this slot before it sends
 // results, so that the next batch does not wait for responses.
 func (q *queue) runBatch(jobs []*job, slots chan struct{}) {
+	q.model.users.Add(1)
+	defer q.model.leave()
 	start := time.Now()
 	var in, out map[string]*tensor.Tensor
 	var parts []map[string]*tensor.Tensor

@@ -5,8 +5,10 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +36,7 @@ type Server struct {
 	extraSlot chan struct{}
 	waiting   atomic.Int64 // number of waiting requests of all models
 	bodies    tensor.Pool  // memory of the bodies of requests
+	collector *time.Timer  // collects the memory of models that are no longer used: see model.leave
 
 	models   atomic.Pointer[map[string][]*model] // by name, sorted by version
 	draining atomic.Bool                         // whether Drain was called
@@ -61,7 +64,8 @@ func Open(ctx context.Context, paths []string, o Options) (*Server, error) {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	s := &Server{options: o, threads: threads, paths: slices.Clone(paths), changedFiles: map[string]signature{},
-		slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads)), extraSlot: make(chan struct{}, 1)}
+		slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/threads)), extraSlot: make(chan struct{}, 1),
+		collector: time.AfterFunc(math.MaxInt64, debug.FreeOSMemory)}
 	s.metrics = newMetrics(s)
 	versions, err := findVersions(paths)
 	if err != nil {

@@ -29,8 +29,12 @@ type Proof struct {
 	inputs           map[string]int              // indexed by name of an input with rows: the dimension of the rows
 	places           map[*graph.Value]rowPlace   // only of values that depend on the rows
 	repeatedOperands map[operand]rowPlace        // constants that repeat one slice for each row: see loopFits
-	others           map[*graph.Node]*graph.Node // set by FollowOpen: the nodes of the graph with otherRows rows
-	otherRows        int
+
+	// These fields are set by FollowOpen.
+	others    map[*graph.Node]*graph.Node // the nodes of the graph with otherRows rows
+	otherRows int
+	symbol    string          // of the number of rows; empty if there is none
+	scaled    map[string]bool // results of isMultiple, by expression
 }
 
 // rowPlace describes where a value has the rows. Dimension dim is divided into outer blocks, and each block contains
@@ -233,8 +237,8 @@ func (p *Proof) follow(n *graph.Node) (reshaped []rowPlace, err error) {
 		}
 	}
 	other := p.others[n]
-	if other != nil && !graph.SameAttrs(n, other, n.Op.SizesAttr) {
-		return nil, errors.New("an attribute depends on the number of rows")
+	if err := p.checkAttrs(n, other); err != nil {
+		return nil, err
 	}
 	if len(rowOperands) == 0 {
 		return nil, p.placeRepeated(n, other)

@@ -3,14 +3,17 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/sym"
 )
 
 // FollowOpen is [Follow] for a graph whose number of rows is open. other is the same graph with another number of rows.
-// FollowOpen also proves that only sizes depend on the number of rows: for example, it rejects a graph that creates
-// arange(rows). A value that is repeated for each row, such as zeros or an expanded constant, has rows, too.
+// FollowOpen rejects a graph in which more than sizes depends on the number of rows, such as the elements of
+// arange(rows). If the number of rows is a symbol in g, expressions with this symbol are checked for 1 to [MaxOpenRows]
+// rows. A value that is repeated for each row, such as zeros or an expanded constant, has rows, too.
 func FollowOpen(g, other *graph.Graph, inputs map[string]int) (*Proof, error) {
 	proof, err := newProof(g, inputs)
 	if err != nil {
@@ -20,8 +23,16 @@ func FollowOpen(g, other *graph.Graph, inputs map[string]int) (*Proof, error) {
 	if err != nil {
 		return nil, err
 	}
+	if otherProof.Rows == proof.Rows {
+		return nil, fmt.Errorf("both graphs have %d rows", proof.Rows)
+	}
 	if n, err := proof.setOthers(g.Nodes, other.Nodes, otherProof.Rows); err != nil {
 		return nil, g.NodeError(n, err)
+	}
+	for name, dim := range inputs {
+		if dims := g.Value(name).Dims; dim < len(dims) {
+			proof.symbol = dims[dim].Symbol
+		}
 	}
 	if err := proof.followGraph(); err != nil {
 		return nil, err
@@ -37,23 +48,30 @@ func (p *Proof) setOthers(nodes, otherNodes []*graph.Node, otherRows int) (*grap
 		if len(nodes) != len(otherNodes) || n.Op != otherNodes[i].Op || len(n.Out) != len(otherNodes[i].Out) {
 			return n, fmt.Errorf("the graph for %d rows has other nodes than for %d rows", otherRows, p.Rows)
 		}
-		if !slices.EqualFunc(n.In, otherNodes[i].In, sameConstants) {
-			return n, errors.New("a constant operand depends on the number of rows")
+		if !slices.EqualFunc(n.In, otherNodes[i].In, sameOperand) {
+			return n, errors.New("an operand depends on the number of rows")
 		}
 		p.others[n] = otherNodes[i]
 	}
 	return nil, nil
 }
 
-// sameConstants reports whether two operands are the same number or have the same elements, if they are constant.
-func sameConstants(first, second graph.Arg) bool {
+// sameOperand reports whether the operands of two corresponding nodes are the same number, or values with the same name
+// and, if they are constant, with the same elements.
+func sameOperand(first, second graph.Arg) bool {
 	if first.Kind != second.Kind || first.Number != second.Number {
 		return false
 	}
-	if first.Kind != graph.TensorArg || first.Value.Const == second.Value.Const {
+	if first.Kind != graph.TensorArg {
 		return true
 	}
+	if first.Value.Name != second.Value.Name {
+		return false
+	}
 	a, b := first.Value.Const, second.Value.Const
+	if a == b {
+		return true
+	}
 	isSame := a != nil && b != nil && a.DType == b.DType && slices.Equal(a.Shape, b.Shape)
 	if isSame {
 		eachIndex(a.Shape, func(_ int, index []int) bool {
@@ -62,6 +80,102 @@ func sameConstants(first, second graph.Arg) bool {
 		})
 	}
 	return isSame
+}
+
+// checkAttrs returns an error if more than the sizes of a node's results depends on the number of rows. other is the
+// node for another number of rows, or nil.
+func (p *Proof) checkAttrs(n, other *graph.Node) error {
+	if other != nil && !graph.SameAttrs(n, other, n.Op.SizesAttr) {
+		return errors.New("an attribute depends on the number of rows")
+	}
+	if p.symbol == "" {
+		return nil
+	}
+	for name, given := range n.AttrsAsGiven() {
+		for text := range texts(given) {
+			isAllowed := !p.mentionsSymbol(text) || name == n.Op.SizesAttr && p.isMultiple(text)
+			if !isAllowed {
+				return fmt.Errorf("attribute %q depends on the number of rows: %s", name, text)
+			}
+		}
+	}
+	return nil
+}
+
+// texts yields the strings in an attribute. A graph as an attribute has the strings in the attributes of its nodes.
+func texts(given any) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		switch content := given.(type) {
+		case string:
+			yield(content)
+		case []string:
+			slices.Values(content)(yield)
+		case []any:
+			for _, element := range content {
+				for text := range texts(element) {
+					if !yield(text) {
+						return
+					}
+				}
+			}
+		case *graph.Graph:
+			for _, n := range content.Nodes {
+				for _, inner := range n.AttrsAsGiven() {
+					for text := range texts(inner) {
+						if !yield(text) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// mentionsSymbol reports whether a text is an expression or a condition with the symbol of the number of rows.
+func (p *Proof) mentionsSymbol(text string) bool {
+	isMentioned := false
+	lookup := func(name string) (sym.Int, bool) {
+		isMentioned = isMentioned || name == p.symbol
+		return sym.Of(1), true
+	}
+	if _, err := sym.Parse(text, lookup); err != nil {
+		_, _ = sym.ParseBool(text, lookup)
+	}
+	return isMentioned
+}
+
+// MaxOpenRows is the maximum number of rows for which [FollowOpen] checks expressions.
+const MaxOpenRows = 1024
+
+// isMultiple reports whether the value of an expression is a multiple of the number of rows, with the same factor for
+// all numbers of rows up to MaxOpenRows. The other symbols have several sizes, which are arbitrary.
+func (p *Proof) isMultiple(text string) bool {
+	if result, ok := p.scaled[text]; ok {
+		return result
+	}
+	result := true
+	for _, otherSize := range []int{1, 17, 4096} {
+		factor := 0 // the value for one row
+		for rows := 1; rows <= MaxOpenRows && result; rows++ {
+			size, err := sym.Parse(text, func(name string) (sym.Int, bool) {
+				if name == p.symbol {
+					return sym.Of(rows), true
+				}
+				return sym.Of(otherSize + len(name)), true
+			})
+			value, isKnown := size.Known()
+			if rows == 1 {
+				factor = value
+			}
+			result = err == nil && isKnown && value == factor*rows
+		}
+	}
+	if p.scaled == nil {
+		p.scaled = map[string]bool{}
+	}
+	p.scaled[text] = result
+	return result
 }
 
 // placeRepeated sets the places of the results of a node whose operands have no rows. A result has rows if its shape
@@ -88,15 +202,13 @@ func (p *Proof) placeRepeated(n, other *graph.Node) error {
 }
 
 // repeatsSlice reports whether all slices of a result along a dimension are equal: the result is a view that repeats
-// one slice, or a parallel loop computes all slices from the same operands.
+// one slice, or the result of an op without operands for which the dimension is a parallel loop.
 func repeatsSlice(n *graph.Node, result, dim int) bool {
 	if n.Out[result].Meta.Strides[dim] == 0 {
 		return true
 	}
-	return slices.ContainsFunc(n.Op.ParallelLoops(n.Call()), func(loop graph.Parallel) bool {
-		dividesOperand := func(operandDim int) bool { return operandDim != graph.Whole }
-		return loop.ResultDims[result] == dim && !slices.ContainsFunc(loop.OperandDims, dividesOperand)
-	})
+	isLoop := func(loop graph.Parallel) bool { return loop.ResultDims[result] == dim }
+	return len(n.In) == 0 && slices.ContainsFunc(n.Op.ParallelLoops(n.Call()), isLoop)
 }
 
 // scales reports whether otherShape is the shape for otherRows rows. shape is the shape for p.Rows rows, which are at

@@ -68,8 +68,8 @@ func fixedError(symbol string) error {
 }
 
 // proofRows are the batch sizes for which the independence of rows is proved: the first maxProofs of them that the
-// bounds of the batch size permit. A dimension that does not have the rows may have the same size by coincidence, but
-// rarely at several sizes.
+// bounds of the batch size permit. With several sizes, a dimension that does not have the rows is not mistaken for the
+// batch dimension because of its size.
 var proofRows = []int{7, 11, 13, 5, 3}
 
 // maxProofs is the maximum number of batch sizes for which the independence of rows is proved.
@@ -90,6 +90,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 	if !p.Specializes() {
 		return nil, errors.New("shapes depend on data")
 	}
+	axis.maxRows = min(axis.maxRows, batch.MaxOpenRows)
 	bounds := g.Symbols[symbol]
 	if bounds.Max > 0 {
 		axis.maxRows = min(axis.maxRows, bounds.Max)
@@ -109,8 +110,8 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 		graphs = append(graphs, sized)
 	}
 	if len(graphs) < 2 {
-		return nil, fmt.Errorf("independence of rows is tested at two of the batch sizes %v, but the bounds of %s permit %d",
-			proofRows, symbol, len(graphs))
+		return nil, fmt.Errorf("the proof that rows are independent needs two of the batch sizes %v, and the bounds of "+
+			"%s permit %d", proofRows, symbol, len(graphs))
 	}
 	for i, sized := range graphs {
 		if err := axis.proveAt(g, sized, graphs[(i+1)%len(graphs)]); err != nil {

@@ -109,6 +109,7 @@ func TestRepeatedValues(t *testing.T) {
 			x.Set(tensor.IntScalar(int64(rows+1)), rows, 0)
 			runs = append(runs, a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": x}))
 		}
+		assert.Equal(t, []int{0, 1, 2}, a.Batch(runs, 16), nodes)
 		in, err := Join(runs)
 		require.NoError(t, err)
 		out, err := a.program.Run(t.Context(), in)
@@ -126,10 +127,24 @@ func TestRepeatedValues(t *testing.T) {
 	}
 }
 
-// TestBatchSizeInValues: rows are not independent if a value depends on the batch size.
+// TestBatchSizeInValues: rows are not independent if a value depends on the batch size. Several expressions have the
+// same value for the batch sizes of the proof.
 func TestBatchSizeInValues(t *testing.T) {
+	const ones = `{"name": "f", "op": "ones", "attrs": {"size": ["%s"]}}, {"name": "s", "op": "sum", "inputs": ["f"]},
+		{"name": "y", "op": "mul", "inputs": ["x", "s"]}`
+	const full = `{"name": "f", "op": "full", "attrs": {"size": ["N", 3], "fill_value": "%s"}},
+		{"name": "y", "op": "add", "inputs": ["x", "f"]}`
 	for nodes, want := range map[string]string{
-		`{"name": "a", "op": "arange", "attrs": {"end": "N"}}, {"name": "y", "op": "neg", "inputs": ["x"]}`: `"a" (arange): an attribute`,
+		fmt.Sprintf(full, "N % 2"):                 `"f" (full): attribute "fill_value"`,
+		fmt.Sprintf(full, "N // 20"):               `"f" (full): attribute "fill_value"`,
+		fmt.Sprintf(full, "Where(Lt(N, 5), 1, 2)"): `"f" (full): attribute "fill_value"`,
+		fmt.Sprintf(ones, "Min(N, 5)"):             `"f" (ones): attribute "size" depends on the number of rows: Min(N, 5)`,
+		fmt.Sprintf(ones, "1 + N // 20"):           `"f" (ones): attribute "size"`,
+		strings.Replace(fmt.Sprintf(ones, "Max(N, 5)"), `"y"`, `"z"`, 1) + `, {"name": "y", "op": "neg", "inputs": ["x"]}`: `"f" (ones)`,
+		`{"name": "y", "op": "roll", "inputs": ["x"], "attrs": {"shifts": ["N % 2"], "dims": [1]}}`:                        `"y" (roll)`,
+		`{"name": "y", "op": "add", "inputs": ["x", "x"], "attrs": {"alpha": "N // 20"}}`:                                  `"y" (add)`,
+		`{"name": "y", "op": "slice", "inputs": ["x"], "attrs": {"dim": 1, "end": "Min(N, 3)"}}`:                           `"y" (slice)`,
+		`{"name": "a", "op": "arange", "attrs": {"end": "N"}}, {"name": "y", "op": "neg", "inputs": ["x"]}`:                `"a" (arange): an attribute`,
 		`{"name": "f", "op": "full", "attrs": {"size": ["N", 3], "fill_value": "N"}},
 			{"name": "y", "op": "add", "inputs": ["x", "f"]}`: `"f" (full): an attribute depends on the number of rows`,
 		`{"name": "f", "op": "ones", "attrs": {"size": ["N"]}}, {"name": "s", "op": "sum", "inputs": ["f"]},
@@ -146,6 +161,26 @@ func TestBatchSizeInValues(t *testing.T) {
 		_, err = Prove(t.Context(), p, g, "N", 16, true)
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+// TestBranchOfBatchSize: rows are not independent if the batch size decides a branch.
+func TestBranchOfBatchSize(t *testing.T) {
+	branch := func(factor float64) *graph.Graph {
+		g := graph.New("branch", kernels.Lookup)
+		g.Output("r", op.Mul(g.Input("p", tensor.Float32, 3), factor))
+		return g
+	}
+	g := graph.New("g", kernels.Lookup)
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 3})
+	ones := op.Ones(g, []int{3})
+	factors := g.ApplyExactly("if_sizes", 1, map[string]any{"condition": "Lt(N, 5)", "then_branch": branch(2),
+		"else_branch": branch(3)}, ones, ones)
+	g.Output("y", op.Mul(x, factors[0]))
+	require.NoError(t, g.Err())
+	p, err := program.Compile(t.Context(), g, program.Options{})
+	require.NoError(t, err)
+	_, err = Prove(t.Context(), p, g, "N", 16, true)
+	assert.ErrorContains(t, err, `(if_sizes): attribute "condition" depends on the number of rows`)
 }
 
 // linear returns a graph whose implementations differ for one row and for eight rows.
