@@ -34,7 +34,8 @@ type Options struct {
 	Compile graphrun.Options
 	// Batching is the rule for joining requests into batches; "" means BatchExact.
 	Batching Batching
-	// MaxRows is the maximum number of rows of a batch; 0 means 64. A single request may have more rows.
+	// MaxRows is the maximum number of rows of a batch; 0 means 64, and more than 1024 means 1024. A single request may
+	// have more rows.
 	MaxRows int
 	// PreferredRows are the preferred numbers of rows of a batch. A batch has the largest preferred number that the
 	// waiting rows fill. If the waiting rows are fewer than every preferred number, all waiting rows run.

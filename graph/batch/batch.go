@@ -26,9 +26,9 @@ type Proof struct {
 	Rows int
 
 	graph            *graph.Graph
-	inputs           map[string]int              // indexed by name of an input with rows: the dimension of the rows
-	places           map[*graph.Value]rowPlace   // only of values that depend on the rows
-	repeatedOperands map[operand]rowPlace        // constants that repeat one slice for each row: see loopFits
+	inputs           map[string]int            // indexed by name of an input with rows: the dimension of the rows
+	places           map[*graph.Value]rowPlace // only of values that depend on the rows
+	repeatedOperands map[operand]rowPlace      // constants that repeat one slice for each row: see loopFits
 
 	// These fields are set by FollowOpen.
 	others    map[*graph.Node]*graph.Node // the nodes of the graph with otherRows rows
