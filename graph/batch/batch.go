@@ -33,8 +33,8 @@ type Proof struct {
 	// These fields are set by FollowOpen.
 	others    map[*graph.Node]*graph.Node // the nodes of the graph with otherRows rows
 	otherRows int
-	symbol    string          // of the number of rows; empty if there is none
-	scaled    map[string]bool // results of isMultiple, by expression
+	symbol    string               // of the number of rows; empty if there is none
+	uses      map[string]symbolUse // results of useOfSymbol, by text
 }
 
 // rowPlace describes where a value has the rows. Dimension dim is divided into outer blocks, and each block contains

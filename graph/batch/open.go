@@ -93,8 +93,8 @@ func (p *Proof) checkAttrs(n, other *graph.Node) error {
 	}
 	for name, given := range n.AttrsAsGiven() {
 		for text := range texts(given) {
-			isAllowed := !p.mentionsSymbol(text) || name == n.Op.SizesAttr && p.isMultiple(text)
-			if !isAllowed {
+			use := p.useOfSymbol(text)
+			if use == asOtherValue || use == asFactor && name != n.Op.SizesAttr {
 				return fmt.Errorf("attribute %q depends on the number of rows: %s", name, text)
 			}
 		}
@@ -132,6 +132,35 @@ func texts(given any) iter.Seq[string] {
 	}
 }
 
+// symbolUse is the dependence of an expression on the symbol of the number of rows.
+type symbolUse uint8
+
+const (
+	unused       symbolUse = iota // the expression has the same value for all numbers of rows
+	asFactor                      // the value is a multiple of the number of rows
+	asOtherValue                  // any other dependence, and conditions
+)
+
+// MaxOpenRows is the maximum number of rows for which [FollowOpen] checks expressions.
+const MaxOpenRows = 1024
+
+// useOfSymbol evaluates a text for 1 to MaxOpenRows rows, if it is an expression or a condition with the symbol. The
+// other symbols have several sizes, which are arbitrary.
+func (p *Proof) useOfSymbol(text string) symbolUse {
+	if use, ok := p.uses[text]; ok {
+		return use
+	}
+	if p.uses == nil {
+		p.uses = map[string]symbolUse{}
+	}
+	use := unused
+	if p.mentionsSymbol(text) {
+		use = max(p.useFor(text, 32), p.useFor(text, 96), p.useFor(text, 4096))
+	}
+	p.uses[text] = use
+	return use
+}
+
 // mentionsSymbol reports whether a text is an expression or a condition with the symbol of the number of rows.
 func (p *Proof) mentionsSymbol(text string) bool {
 	isMentioned := false
@@ -145,37 +174,33 @@ func (p *Proof) mentionsSymbol(text string) bool {
 	return isMentioned
 }
 
-// MaxOpenRows is the maximum number of rows for which [FollowOpen] checks expressions.
-const MaxOpenRows = 1024
-
-// isMultiple reports whether the value of an expression is a multiple of the number of rows, with the same factor for
-// all numbers of rows up to MaxOpenRows. The other symbols have several sizes, which are arbitrary.
-func (p *Proof) isMultiple(text string) bool {
-	if result, ok := p.scaled[text]; ok {
-		return result
-	}
-	result := true
-	for _, otherSize := range []int{1, 17, 4096} {
-		factor := 0 // the value for one row
-		for rows := 1; rows <= MaxOpenRows && result; rows++ {
-			size, err := sym.Parse(text, func(name string) (sym.Int, bool) {
-				if name == p.symbol {
-					return sym.Of(rows), true
-				}
-				return sym.Of(otherSize + len(name)), true
-			})
-			value, isKnown := size.Known()
-			if rows == 1 {
-				factor = value
+// useFor is useOfSymbol with the given size for all other symbols.
+func (p *Proof) useFor(text string, otherSize int) symbolUse {
+	isConstant, isMultiple, valueForOne := true, true, 0
+	for rows := 1; rows <= MaxOpenRows; rows++ {
+		size, err := sym.Parse(text, func(name string) (sym.Int, bool) {
+			if name == p.symbol {
+				return sym.Of(rows), true
 			}
-			result = err == nil && isKnown && value == factor*rows
+			return sym.Of(otherSize), true
+		})
+		value, isKnown := size.Known()
+		if err != nil || !isKnown {
+			return asOtherValue
 		}
+		if rows == 1 {
+			valueForOne = value
+		}
+		isConstant = isConstant && value == valueForOne
+		isMultiple = isMultiple && value == valueForOne*rows
 	}
-	if p.scaled == nil {
-		p.scaled = map[string]bool{}
+	switch {
+	case isConstant:
+		return unused
+	case isMultiple:
+		return asFactor
 	}
-	p.scaled[text] = result
-	return result
+	return asOtherValue
 }
 
 // placeRepeated sets the places of the results of a node whose operands have no rows. A result has rows if its shape

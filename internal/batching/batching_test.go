@@ -101,6 +101,9 @@ func TestRepeatedValues(t *testing.T) {
 		token + `{"name": "k", "op": "neg", "inputs": ["x"]}, {"name": "y", "op": "exp", "inputs": ["e"]}`: 2,
 		zeros + `{"name": "s", "op": "sum", "inputs": ["z"], "attrs": {"dim": [1], "keepdim": true}},
 			{"name": "y", "op": "add", "inputs": ["x", "s"]}`: 3,
+		`{"name": "y", "op": "slice", "inputs": ["x"], "attrs": {"dim": 1, "end": "(N * 4) // (N * 2)"}}`: 2,
+		`{"name": "r", "op": "reshape", "inputs": ["x"], "attrs": {"shape": ["N * 3"]}},
+			{"name": "y", "op": "reshape", "inputs": ["r"], "attrs": {"shape": ["N", "3 * N // N"]}}`: 3,
 	} {
 		a := axisOf(t, fmt.Sprintf(repeated, nodes), 16, true)
 		var runs []*Run
