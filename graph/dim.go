@@ -146,12 +146,12 @@ func dummySymbols() func(name string) sym.Int {
 
 // dependsOn reports whether the Dim depends on a symbol.
 func (d Dim) dependsOn(symbol string) bool {
-	return d.Symbol == symbol || textDependsOn(d.Expr, symbol)
+	return d.Symbol == symbol || TextDependsOn(d.Expr, symbol)
 }
 
-// textDependsOn reports whether a text is the name of the symbol, or an expression or condition that contains the
+// TextDependsOn reports whether a text is the name of the symbol, or an expression or condition that contains the
 // symbol.
-func textDependsOn(text, symbol string) bool {
+func TextDependsOn(text, symbol string) bool {
 	if text == symbol {
 		return true
 	}
@@ -253,7 +253,7 @@ func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 
 // attrDependsOn reports whether an attribute depends on the symbol.
 func attrDependsOn(given any, symbol string) bool {
-	return containsText(given, func(text string) bool { return textDependsOn(text, symbol) })
+	return ContainsText(given, func(text string) bool { return TextDependsOn(text, symbol) })
 }
 
 // attrDependsOnAny reports whether an attribute depends on one of the symbols.
@@ -261,9 +261,9 @@ func attrDependsOnAny(given any, symbols map[string]sym.Int) bool {
 	if len(symbols) == 0 {
 		return false
 	}
-	return containsText(given, func(text string) bool {
+	return ContainsText(given, func(text string) bool {
 		for name := range symbols {
-			if textDependsOn(text, name) {
+			if TextDependsOn(text, name) {
 				return true
 			}
 		}
@@ -271,14 +271,14 @@ func attrDependsOnAny(given any, symbols map[string]sym.Int) bool {
 	})
 }
 
-// containsText reports whether match returns true for a string in the attribute. An attribute that is a string contains
-// itself.
-func containsText(given any, match func(text string) bool) bool {
+// ContainsText reports whether match returns true for a string in the attribute. An attribute that is a string contains
+// itself. Strings in the attributes of a graph that is an attribute do not count.
+func ContainsText(given any, match func(text string) bool) bool {
 	switch content := given.(type) {
 	case string:
 		return match(content)
 	case []any:
-		return slices.ContainsFunc(content, func(element any) bool { return containsText(element, match) })
+		return slices.ContainsFunc(content, func(element any) bool { return ContainsText(element, match) })
 	case []string:
 		return slices.ContainsFunc(content, match)
 	}

@@ -3,7 +3,6 @@ package batch
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -92,44 +91,32 @@ func (p *Proof) checkAttrs(n, other *graph.Node) error {
 		return nil
 	}
 	for name, given := range n.AttrsAsGiven() {
-		for text := range texts(given) {
+		rejected := ""
+		if containsText(given, func(text string) bool {
+			rejected = text
 			use := p.useOfSymbol(text)
-			if use == asOtherValue || use == asFactor && name != n.Op.SizesAttr {
-				return fmt.Errorf("attribute %q depends on the number of rows: %s", name, text)
-			}
+			return use == asOtherValue || use == asFactor && name != n.Op.SizesAttr
+		}) {
+			return fmt.Errorf("attribute %q depends on the number of rows: %s", name, rejected)
 		}
 	}
 	return nil
 }
 
-// texts yields the strings in an attribute. A graph as an attribute has the strings in the attributes of its nodes.
-func texts(given any) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		switch content := given.(type) {
-		case string:
-			yield(content)
-		case []string:
-			slices.Values(content)(yield)
-		case []any:
-			for _, element := range content {
-				for text := range texts(element) {
-					if !yield(text) {
-						return
-					}
-				}
-			}
-		case *graph.Graph:
-			for _, n := range content.Nodes {
-				for _, inner := range n.AttrsAsGiven() {
-					for text := range texts(inner) {
-						if !yield(text) {
-							return
-						}
-					}
-				}
+// containsText is [graph.ContainsText]. It also visits the attributes of the nodes of a graph that is an attribute.
+func containsText(given any, match func(text string) bool) bool {
+	body, isGraph := given.(*graph.Graph)
+	if !isGraph {
+		return graph.ContainsText(given, match)
+	}
+	return slices.ContainsFunc(body.Nodes, func(n *graph.Node) bool {
+		for _, inner := range n.AttrsAsGiven() {
+			if containsText(inner, match) {
+				return true
 			}
 		}
-	}
+		return false
+	})
 }
 
 // symbolUse is the dependence of an expression on the symbol of the number of rows.
@@ -154,24 +141,11 @@ func (p *Proof) useOfSymbol(text string) symbolUse {
 		p.uses = map[string]symbolUse{}
 	}
 	use := unused
-	if p.mentionsSymbol(text) {
+	if graph.TextDependsOn(text, p.symbol) {
 		use = max(p.useFor(text, 32), p.useFor(text, 96), p.useFor(text, 4096))
 	}
 	p.uses[text] = use
 	return use
-}
-
-// mentionsSymbol reports whether a text is an expression or a condition with the symbol of the number of rows.
-func (p *Proof) mentionsSymbol(text string) bool {
-	isMentioned := false
-	lookup := func(name string) (sym.Int, bool) {
-		isMentioned = isMentioned || name == p.symbol
-		return sym.Of(1), true
-	}
-	if _, err := sym.Parse(text, lookup); err != nil {
-		_, _ = sym.ParseBool(text, lookup)
-	}
-	return isMentioned
 }
 
 // useFor is useOfSymbol with the given size for all other symbols.

@@ -99,6 +99,7 @@ func TestRepeatedValues(t *testing.T) {
 		zeros + `{"name": "y", "op": "cat", "inputs": ["x", "z"], "attrs": {"dim": 1}}`:                    5,
 		token + `{"name": "y", "op": "cat", "inputs": ["e", "x"], "attrs": {"dim": 1}}`:                    5,
 		token + `{"name": "k", "op": "neg", "inputs": ["x"]}, {"name": "y", "op": "exp", "inputs": ["e"]}`: 2,
+		`{"name": "y", "op": "einsum", "inputs": ["x"], "attrs": {"equation": "N...->N..."}}`:              3, // not an expression
 		zeros + `{"name": "s", "op": "sum", "inputs": ["z"], "attrs": {"dim": [1], "keepdim": true}},
 			{"name": "y", "op": "add", "inputs": ["x", "s"]}`: 3,
 		`{"name": "y", "op": "slice", "inputs": ["x"], "attrs": {"dim": 1, "end": "(N * 4) // (N * 2)"}}`: 2,
