@@ -10,7 +10,7 @@ import (
 )
 
 // FollowOpen is [Follow] for a graph whose number of rows is open. other is the same graph with another number of rows.
-// FollowOpen rejects a graph in which more than sizes depends on the number of rows, such as the elements of
+// FollowOpen rejects a graph in which elements or attributes other than sizes depend on the number of rows, for example
 // arange(rows). If the number of rows is a symbol in g, expressions with this symbol are checked for 1 to [MaxOpenRows]
 // rows. A value that is repeated for each row, such as zeros or an expanded constant, has rows, too.
 func FollowOpen(g, other *graph.Graph, inputs map[string]int) (*Proof, error) {
@@ -81,8 +81,8 @@ func sameOperand(first, second graph.Arg) bool {
 	return isSame
 }
 
-// checkAttrs returns an error if more than the sizes of a node's results depends on the number of rows. other is the
-// node for another number of rows, or nil.
+// checkAttrs returns an error if an attribute of a node, except the sizes of the results, depends on the number of rows.
+// other is the node for another number of rows, or nil.
 func (p *Proof) checkAttrs(n, other *graph.Node) error {
 	if other != nil && !graph.SameAttrs(n, other, n.Op.SizesAttr) {
 		return errors.New("an attribute depends on the number of rows")

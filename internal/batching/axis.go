@@ -68,8 +68,8 @@ func fixedError(symbol string) error {
 }
 
 // proofRows are the batch sizes for which the independence of rows is proved: the first maxProofs of them that the
-// bounds of the batch size permit. With several sizes, a dimension that does not have the rows is not mistaken for the
-// batch dimension because of its size.
+// bounds of the batch size permit. At one batch size, another dimension may have the same size by coincidence. At
+// several batch sizes, it does not.
 var proofRows = []int{7, 11, 13, 5, 3}
 
 // maxProofs is the maximum number of batch sizes for which the independence of rows is proved.
