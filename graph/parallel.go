@@ -33,8 +33,8 @@ const Whole = -1
 //   - For a view without ReadsStorage, the loops are derived from its strides.
 //   - For an op with [Lowerings.Rows], the dimensions that it does not reduce are loops.
 //
-// If an op has no operands, all iterations of a loop compute the same slice. The list is empty if no independent loop is
-// known, or if the op panics.
+// If an op has no operands, all iterations of a loop compute the same slice. The list is empty if no independent loop
+// is known, or if the op panics.
 func (op *Op) ParallelLoops(call *Call) (loops []Parallel) {
 	defer func() {
 		if recover() != nil { // the op may be the caller's code, and the call may belong to another op

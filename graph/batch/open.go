@@ -81,8 +81,8 @@ func sameOperand(first, second graph.Arg) bool {
 	return isSame
 }
 
-// checkAttrs returns an error if an attribute of a node, except the sizes of the results, depends on the number of rows.
-// other is the node for another number of rows, or nil.
+// checkAttrs returns an error if an attribute of a node, except the sizes of the results, depends on the number of
+// rows. other is the node for another number of rows, or nil.
 func (p *Proof) checkAttrs(n, other *graph.Node) error {
 	if other != nil && !graph.SameAttrs(n, other, n.Op.SizesAttr) {
 		return errors.New("an attribute depends on the number of rows")
