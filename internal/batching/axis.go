@@ -78,7 +78,8 @@ const maxProofs = 3
 // Prove proves that the rows of a program are independent: each row of an output depends only on the same row of the
 // inputs. symbol is the result of [Symbol] for the program's graph g. A batch has at most maxRows rows. If exact is
 // set, a run is joined only if the plan of the run alone is also the plan of the batch. Its results then have the same
-// bits as without the batch. The error names the node that prevents the proof.
+// bits as without the batch. For this purpose, Prove makes runs of all batch sizes share a specialization
+// ([program.Program.ShareSpecializations]). The error names the node that prevents the proof.
 func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol string, maxRows int, exact bool) (*Axis,
 	error) {
 	const noMaxBytes = 0 // New chooses the bound on bytes; cached values count as 0 bytes
@@ -117,6 +118,9 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 		if err := axis.proveAt(g, sized, graphs[(i+1)%len(graphs)]); err != nil {
 			return nil, err
 		}
+	}
+	if exact {
+		p.ShareSpecializations(symbol)
 	}
 	return axis, nil
 }

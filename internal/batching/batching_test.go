@@ -19,8 +19,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// oneRow has a plan of its own for one row, because reshape then returns a view.
-const oneRow = `{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 4, 6]}],
+// reshaped is a graph whose reshapes return views for one row, and copy for several rows.
+const reshaped = `{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 4, 6]}],
 	"nodes": [{"name": "t", "op": "transpose", "inputs": ["x"], "attrs": {"dim0": 0, "dim1": 1}},
 		{"name": "r", "op": "reshape", "inputs": ["t"], "attrs": {"shape": [4, -1]}},
 		{"name": "e", "op": "exp", "inputs": ["r"]},
@@ -49,24 +49,31 @@ func runsOf(a *Axis, rows ...int) (list []*Run) {
 	return list
 }
 
-// TestBatch: runs of one row are not joined with others, because their bits could differ.
+// summed is a graph whose sums have one order for 1 to 3 rows, and another order for more rows.
+const summed = `{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 4, 6]}],
+	"nodes": [{"name": "a", "op": "select", "inputs": ["x"], "attrs": {"dim": 2, "index": 0}},
+		{"name": "c", "op": "contiguous", "inputs": ["a"]},
+		{"name": "y", "op": "sum", "inputs": ["c"], "attrs": {"dim": [1]}}], "outputs": ["y"]}`
+
 func TestBatch(t *testing.T) {
-	a := axisOf(t, oneRow, 8, true)
-	require.NotSame(t, a.planAt(t.Context(), []int{1}, 9), a.planAt(t.Context(), []int{1}, 1))
-	require.Same(t, a.planAt(t.Context(), []int{1}, 9), a.planAt(t.Context(), []int{1}, 2))
-	assert.Equal(t, []int{0}, a.Batch(runsOf(a, 1, 1), 8))
-	assert.Equal(t, []int{0, 1}, a.Batch(runsOf(a, 2, 2), 8))
-	assert.Equal(t, []int{0, 2, 4}, a.Batch(runsOf(a, 2, 1, 3, 5, 3), 8))
+	a := axisOf(t, reshaped, 8, true)
+	require.Same(t, a.planAt(t.Context(), []int{1}, 9), a.planAt(t.Context(), []int{1}, 1))
+	assert.Equal(t, []int{0, 1}, a.Batch(runsOf(a, 1, 1), 8))
+	assert.Equal(t, []int{0, 1, 2}, a.Batch(runsOf(a, 2, 1, 3, 5, 3), 8))
+	b := axisOf(t, summed, 8, true)
+	require.NotSame(t, b.planAt(t.Context(), []int{1}, 9), b.planAt(t.Context(), []int{1}, 1))
+	assert.Equal(t, []int{0, 1}, b.Batch(runsOf(b, 2, 1, 1), 8), "4 rows have another order of sums")
+	assert.Equal(t, []int{0, 3}, b.Batch(runsOf(b, 4, 1, 3, 4), 8))
 	assert.Equal(t, []int{0}, a.Batch(runsOf(a, 8, 1), 8), "a run of all rows")
 	assert.Equal(t, []int{0, 2}, a.Batch(runsOf(a, 2, 3, 2, 1), 4), "fewer rows than Prove permits")
-	assert.Equal(t, []int{0, 1}, axisOf(t, oneRow, 8, false).Batch(runsOf(a, 1, 1), 8))
+	assert.Equal(t, []int{0, 1}, axisOf(t, reshaped, 8, false).Batch(runsOf(a, 1, 1), 8))
 	var none *Axis
 	assert.Equal(t, []int{0}, none.Batch(runsOf(none, 2, 2), 8))
 }
 
 // TestEndedContext: a run whose context ends while it is planned has no plan. Later runs of these sizes have one.
 func TestEndedContext(t *testing.T) {
-	a := axisOf(t, oneRow, 8, true)
+	a := axisOf(t, reshaped, 8, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.Nil(t, a.planAt(ctx, []int{1}, 5))
@@ -75,7 +82,7 @@ func TestEndedContext(t *testing.T) {
 }
 
 func TestJoinAndSplit(t *testing.T) {
-	a := axisOf(t, oneRow, 8, true)
+	a := axisOf(t, reshaped, 8, true)
 	runs := runsOf(a, 2, 3)
 	in, err := Join(runs)
 	require.NoError(t, err)

@@ -137,7 +137,7 @@ func (c *comparison) planWithPins(ctx context.Context, pins map[string]graph.Pin
 		}
 	}
 	oneRowSpec := p.SpecializationAt(ctx, c.oneRowSizes)
-	if !oneRowSpec.Serves(ctx, p, c.manyRowsSizes) {
+	if oneRowSpec == nil {
 		return nil, nil
 	}
 	plan := &candidate{pins: pins, atOneRow: followAt(ctx, p, oneRowSpec, c.oneRowSizes),

@@ -51,6 +51,17 @@ func rowGraphs() (list []rowGraph) {
 				"attrs": {"equation": %q}}`, strings.Repeat(`, "w"`, strings.Count(equation, ",")-1), equation), 3, length)
 		}
 	}
+	for _, length := range testsize.Of([]int{1, 5, 50}, []int{1, 2, 5, 16, 50, 130}) {
+		add(weightNodes(48, 48)+`
+			{"name": "q", "op": "linear", "inputs": ["x", "w"]},
+			{"name": "r", "op": "reshape", "inputs": ["q"], "attrs": {"shape": ["N", -1, 3, 16]}},
+			{"name": "t", "op": "permute", "inputs": ["r"], "attrs": {"dims": [0, 2, 1, 3]}},
+			{"name": "a", "op": "scaled_dot_product_attention", "inputs": ["t", "t", "t"]},
+			{"name": "u", "op": "permute", "inputs": ["a"], "attrs": {"dims": [0, 2, 1, 3]}},
+			{"name": "v", "op": "reshape", "inputs": ["u"], "attrs": {"shape": ["N", -1, 48]}},
+			{"name": "c", "op": "select", "inputs": ["v"], "attrs": {"dim": 1, "index": 0}},
+			{"name": "y", "op": "linear", "inputs": ["c", "w"]}`, length, 48)
+	}
 	for _, image := range testsize.Of([][]int{{3, 224, 224}, {512, 7, 7}},
 		[][]int{{3, 224, 224}, {512, 7, 7}, {8, 56, 56}, {16, 3, 3}, {5, 4, 100}}) {
 		add(`{"name": "y", "op": "mean", "inputs": ["x"], "attrs": {"dim": [2, 3]}}`, image...)

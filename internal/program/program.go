@@ -52,6 +52,7 @@ type Program struct {
 	openSymbols     []string             // symbols whose sizes come from the inputs of runs, sorted
 	assumedSizes    []int                // sizes of the open symbols where no input gives one
 	hints           [][]int              // Options.Hints, by open symbol
+	sharedSymbol    string               // see ShareSpecializations
 	symbolicIndices []int                // indices of the inputs that have symbols
 	symbolDims      []inputSymbols       // their dimensions, for runs
 	refusedHints    []report.RefusedHint // hints, other than the first one, for which planning failed

@@ -3,6 +3,7 @@ package program
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -41,6 +42,33 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 		}
 	}
 	return p.specializeRegion(ctx, sizes)
+}
+
+// ShareSpecializations makes runs follow the same specialization for all sizes of an open symbol: the specialization for
+// the symbol's size in the first hint, or for its assumed size without hints. Its guards need not hold at the sizes of a
+// run, because guards only choose among specializations: a plan that follows decisions checks that they can be applied.
+// If they cannot, [Program.SpecializationFor] chooses. For example, the guard N != 1 separates a reshape that copies
+// from one that returns a view. With ShareSpecializations("N"), the reshape copies at N=1, too. ShareSpecializations
+// must be called before the first run.
+func (p *Program) ShareSpecializations(symbol string) { p.sharedSymbol = symbol }
+
+// specializationsFor yields the specializations that a plan for sizes may follow, in the order of preference.
+func (p *Program) specializationsFor(ctx context.Context, sizes []int) iter.Seq[*Specialization] {
+	return func(yield func(*Specialization) bool) {
+		var shared *Specialization
+		if i := slices.Index(p.openSymbols, p.sharedSymbol); i >= 0 {
+			typical := slices.Concat(p.hints, [][]int{p.assumedSizes})[0]
+			typicalSizes := slices.Clone(sizes)
+			typicalSizes[i] = typical[i]
+			shared = p.SpecializationFor(ctx, typicalSizes)
+			if shared != nil && !yield(shared) {
+				return
+			}
+		}
+		if spec := p.SpecializationFor(ctx, sizes); spec != nil && spec != shared {
+			yield(spec)
+		}
+	}
 }
 
 // Serves reports whether a specialization serves sizes. This is so if its guards hold at the sizes, or if the sizes are
@@ -125,7 +153,7 @@ func (p *Program) PlanAt(ctx context.Context, sizes []int) (*passes.Plan, *Speci
 	}
 	options := p.PlanOptions(ctx)
 	options.Check, options.MemoryLimit, options.Price = false, -1, true // -1: no limit
-	if spec := p.SpecializationFor(ctx, sizes); spec != nil {
+	for spec := range p.specializationsFor(ctx, sizes) {
 		options.Follow = spec.Decisions
 		if plan, err := passes.Run(g, options); err == nil {
 			return plan, spec, nil

@@ -144,7 +144,7 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 		return b.planHint(ctx, owner, sizes)
 	}
 	if owner.firstBinding != nil && len(b.rejected) == 0 { // after Compile, and if inference rejected no node
-		if spec := owner.SpecializationFor(ctx, sizes); spec != nil {
+		for spec := range owner.specializationsFor(ctx, sizes) {
 			err := b.plan(ctx, owner, planMode{follow: spec.Decisions})
 			if err == nil {
 				b.decisionsFrom = spec
@@ -153,7 +153,7 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 			if errors.As(err, new(*exec.MemoryError)) || interrupt.Err(ctx) != nil {
 				return err
 			}
-			// The binding gets a plan of its own, for example because the decisions cannot be applied at these sizes.
+			// Otherwise, for example, the decisions cannot be applied at these sizes.
 		}
 	}
 	return b.plan(ctx, owner, planMode{})
