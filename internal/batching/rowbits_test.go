@@ -76,11 +76,67 @@ func rowGraphs() (list []rowGraph) {
 	return list
 }
 
+// reshapedGraphs returns graphs with a reshape that is a view at one row and copies at several rows: its strides differ.
+func reshapedGraphs() (list []rowGraph) {
+	const channels = 24 // of the images: half the channels of x
+	for _, image := range testsize.Of([][]int{{9, 11}}, [][]int{{9, 11}, {1, 1}, {14, 14}, {3, 70}}) {
+		weight := weightNodes(channels, channels, 3, 3)
+		depthwise := weightNodes(channels, 1, 3, 3)
+		for _, node := range []string{
+			weight + `{"name": "y", "op": "conv2d", "inputs": ["v", "w"], "attrs": {"padding": [1, 1]}}`,
+			depthwise + `{"name": "y", "op": "conv2d", "inputs": ["v", "w"], "attrs": {"padding": [1, 1], "groups": 24}}`,
+			weight + `{"name": "y", "op": "conv_transpose2d", "inputs": ["v", "w"]}`,
+			`{"name": "y", "op": "avg_pool2d", "inputs": ["v"], "attrs": {"kernel_size": [3, 3], "padding": [1, 1]}}`,
+			`{"name": "y", "op": "adaptive_avg_pool2d", "inputs": ["v"], "attrs": {"output_size": [1, 1]}}`,
+			`{"name": "y", "op": "adaptive_avg_pool2d", "inputs": ["v"], "attrs": {"output_size": [2, 3]}}`,
+			`{"name": "y", "op": "group_norm", "inputs": ["v"], "attrs": {"num_groups": 3}}`,
+			`{"name": "y", "op": "instance_norm", "inputs": ["v"]}`,
+			`{"name": "y", "op": "softmax", "inputs": ["v"], "attrs": {"dim": 1}}`,
+			`{"name": "y", "op": "upsample_bilinear2d", "inputs": ["v"], "attrs": {"scale_factors": [2, 2]}}`,
+			`{"name": "y", "op": "sum", "inputs": ["v"], "attrs": {"dim": [1, 2, 3]}}`,
+			`{"name": "y", "op": "norm", "inputs": ["v"], "attrs": {"dim": [1, 3]}}`,
+		} {
+			list = append(list, rowGraph{append(image, 2*channels), fmt.Sprintf(`
+				{"name": "t", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0, 3, 1, 2]}},
+				{"name": "v", "op": "reshape", "inputs": ["t"], "attrs": {"shape": ["2 * N", %d, %d, %d]}}, %s`,
+				channels, image[0], image[1], node)})
+		}
+	}
+	for _, length := range testsize.Of([]int{2, 37}, []int{1, 2, 7, 16, 37, 300}) {
+		for _, node := range []string{
+			weightNodes(20, length, 3) + `{"name": "y", "op": "conv1d", "inputs": ["v", "w"]}`,
+			`{"name": "y", "op": "matmul", "inputs": ["v", "u"]}`,
+			`{"name": "y", "op": "matmul", "inputs": ["u", "v"]}`,
+			`{"name": "y", "op": "scaled_dot_product_attention", "inputs": ["v", "v", "v"]}`,
+			`{"name": "y", "op": "einsum", "inputs": ["v", "v"], "attrs": {"equation": "bij,bij->b"}}`,
+			`{"name": "y", "op": "avg_pool1d", "inputs": ["v"], "attrs": {"kernel_size": [5]}}`,
+			`{"name": "y", "op": "sum", "inputs": ["v"], "attrs": {"dim": [1]}}`,
+			`{"name": "y", "op": "sum", "inputs": ["v"], "attrs": {"dim": [1, 2]}}`,
+			`{"name": "y", "op": "mean", "inputs": ["v"], "attrs": {"dim": [2]}}`,
+			`{"name": "y", "op": "var", "inputs": ["v"], "attrs": {"dim": [1, 2]}}`,
+			`{"name": "y", "op": "prod", "inputs": ["v"], "attrs": {"dim": 1}}`,
+			`{"name": "y", "op": "logsumexp", "inputs": ["v"], "attrs": {"dim": [1]}}`,
+			`{"name": "y", "op": "cumsum", "inputs": ["v"], "attrs": {"dim": 1}}`,
+			`{"name": "y", "op": "softmax", "inputs": ["v"], "attrs": {"dim": 1}}`,
+			fmt.Sprintf(`{"name": "y", "op": "layer_norm", "inputs": ["v"],
+				"attrs": {"normalized_shape": [%d, 20]}}`, length),
+			`{"name": "y", "op": "linalg_vector_norm", "inputs": ["v"], "attrs": {"dim": [1]}}`,
+		} {
+			list = append(list, rowGraph{[]int{length, 3, 20}, fmt.Sprintf(`
+				{"name": "t", "op": "permute", "inputs": ["x"], "attrs": {"dims": [0, 2, 1, 3]}},
+				{"name": "v", "op": "reshape", "inputs": ["t"], "attrs": {"shape": ["3 * N", %d, 20]}},
+				{"name": "u", "op": "transpose", "inputs": ["v"], "attrs": {"dim0": 1, "dim1": 2}}, %s`, length, node)})
+		}
+	}
+	return list
+}
+
 // TestRowsKeepBits: in a batch that Axis permits, a row has the same bits as alone.
 func TestRowsKeepBits(t *testing.T) {
 	const maxRows = 16
 	joined := 0
-	for _, g := range rowGraphs() {
+	graphs := append(rowGraphs(), reshapedGraphs()...)
+	for _, g := range graphs {
 		dims := strings.Trim(listOf(g.row), "[]")
 		a := axisOf(t, fmt.Sprintf(`{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32",
 			"shape": ["N", %s]}], "nodes": [%s], "outputs": ["y"]}`, dims, g.nodes), maxRows+1, true)
@@ -113,5 +169,5 @@ func TestRowsKeepBits(t *testing.T) {
 			}
 		}
 	}
-	assert.Greater(t, joined, 2*len(rowGraphs()), "most batches are permitted")
+	assert.Greater(t, joined, 2*len(graphs), "most batches are permitted")
 }

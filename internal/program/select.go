@@ -44,12 +44,13 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 	return p.specializeRegion(ctx, sizes)
 }
 
-// ShareSpecializations makes runs follow the same specialization for all sizes of an open symbol: the specialization for
-// the symbol's size in the first hint, or for its assumed size without hints. Its guards need not hold at the sizes of a
-// run, because guards only choose among specializations: a plan that follows decisions checks that they can be applied.
-// If they cannot, [Program.SpecializationFor] chooses. For example, the guard N != 1 separates a reshape that copies
-// from one that returns a view. With ShareSpecializations("N"), the reshape copies at N=1, too. ShareSpecializations
-// must be called before the first run.
+// ShareSpecializations makes runs follow the same specialization for all sizes of an open symbol: the specialization
+// for the symbol's size in the first hint, or for its assumed size without hints. Its guards need not hold at the sizes
+// of a run, because guards only choose among specializations: a plan that follows decisions checks that they can be
+// applied. If they cannot, [Program.SpecializationFor] chooses. For example, the guard N != 1 separates a reshape that
+// copies from one that returns a view. With ShareSpecializations("N"), other nodes have the same implementations and
+// layouts at N=1 as at N=8, although the reshape returns a view. ShareSpecializations must be called before the first
+// run.
 func (p *Program) ShareSpecializations(symbol string) { p.sharedSymbol = symbol }
 
 // specializationsFor yields the specializations that a plan for sizes may follow, in the order of preference.
