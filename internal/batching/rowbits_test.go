@@ -76,7 +76,7 @@ func rowGraphs() (list []rowGraph) {
 	return list
 }
 
-// reshapedGraphs returns graphs with a reshape that is a view at one row and copies at several rows: its strides differ.
+// reshapedGraphs returns graphs with a reshape that is a view at one row, with other strides than at several rows.
 func reshapedGraphs() (list []rowGraph) {
 	const channels = 24 // of the images: half the channels of x
 	for _, image := range testsize.Of([][]int{{9, 11}}, [][]int{{9, 11}, {1, 1}, {14, 14}, {3, 70}}) {
