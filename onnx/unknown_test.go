@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -100,4 +101,23 @@ func TestResizeByAFactorOfUnknownSizes(t *testing.T) {
 		}
 		forSizes(t, m, map[string]*tensor.Tensor{"x": ramp(1, 2, 5, 10)}, map[string]int{"N": 1, "H": 5, "W": 10})
 	}
+}
+
+// TestResizeKeepsOpenDimensions: sizes that are equal to those of the input are not attributes of the resize.
+func TestResizeKeepsOpenDimensions(t *testing.T) {
+	p := &pb.GraphProto{Node: []*pb.NodeProto{
+		node1("Shape", names("x"), names("rows"), attrInt("end", 2)),
+		node1("Shape", names("image"), names("size"), attrInt("start", 2)),
+		node1("Concat", names("rows", "size"), names("sizes"), attrInt("axis", 0)),
+		node1("Resize", names("x", "", "", "sizes"), names("z"), attrText("mode", "linear"))},
+		Input:  infos(info("x", tFloat, "N", 2, "H", "W"), info("image", tFloat, "N", 3, "A", "B")),
+		Output: infos(info("z", tFloat, nil))}
+	m := model(15, p)
+	g, err := toGraph(m, Options{})
+	require.NoError(t, err)
+	attrs := g.Outputs[0].Value.Node.AttrsAsGiven()
+	require.Equal(t, []int{2, 3}, maps.Collect(attrs)["axes"])
+	require.Equal(t, []any{"A", "B"}, maps.Collect(attrs)["sizes"])
+	forSizes(t, m, map[string]*tensor.Tensor{"x": ramp(2, 2, 5, 10), "image": ramp(2, 3, 7, 1)},
+		map[string]int{"N": 2, "H": 5, "W": 10, "A": 7, "B": 1})
 }

@@ -44,7 +44,30 @@ func resize(n *node) []*value {
 	if y := tryUpsampleOp(n, x, attrs, n.Integers(sizes), nil); y != nil {
 		return single(y)
 	}
+	dropCopiedAxes(n, x, attrs, n.Integers(sizes))
 	return single(n.Op("resize", attrs, x).WithRank(n.Rank(x)))
+}
+
+// dropCopiedAxes sets the attributes axes and sizes of a resize, without the dimensions that keep their sizes for all
+// sizes of the model's inputs. The attributes thus do not depend on the batch size, and serve can join requests. sizes
+// has a size for each axis; it is nil if the sizes depend on data.
+func dropCopiedAxes(n *node, x *value, attrs graph.Attrs, sizes []sym.Int) {
+	inputSizes := n.TrySymShape(x)
+	isSeparable := attrs["keep_aspect_ratio_policy"] == "stretch" &&
+		attrs["coordinate_transformation_mode"] != "tf_crop_and_resize"
+	if attrs["axes"] != nil || !isSeparable || len(sizes) != len(inputSizes) {
+		return
+	}
+	var axes []int
+	var resized []sym.Int
+	for axis, size := range sizes {
+		if !size.Same(inputSizes[axis]) {
+			axes, resized = append(axes, axis), append(resized, size)
+		}
+	}
+	if len(axes) > 0 {
+		attrs["axes"], attrs["sizes"] = axes, n.SizesAttr(resized...)
+	}
 }
 
 // setOldModes sets in attrs the modes that Upsample, and Resize in operator set 10, always use. It returns attrs.
