@@ -178,7 +178,7 @@ func sameDimLoop(call *Call, dim int) (loop Parallel, ok bool) {
 // loop over dimension d of the operand under three conditions:
 //   - Both dimensions have the same size.
 //   - The stride of k is the probe's stride of d.
-//   - Digit d is 0 in the offset of the view and in the strides of its other dimensions.
+//   - Digit d is 0 in the offset of the view and in the strides of its other dimensions, except those of size 1.
 //
 // For example, the probe of an operand of shape [2, 3] has the strides [7, 1]: digit 1 has the radix 2*3+1 = 7. An
 // offset is 7*(digit 0) + digit 1. A view x[:, 1:] of the probe has shape [2, 2], strides [7, 1] and offset 1. Its
@@ -192,7 +192,7 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 	}
 	var loops []Parallel
 	for dim, size := range operand.Shape {
-		viewDims := op.dimsAlong(call, operand.Shape, dim) // by result: the dimension that is a loop over dim
+		viewDims := op.dimsAlong(call, operand.Shape, dim, nil) // by result: the dimension that is a loop over dim
 		if viewDims == nil {
 			continue
 		}
@@ -201,7 +201,7 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 		isSame := func(otherSize int) bool {
 			shape := slices.Clone(operand.Shape)
 			shape[dim] = otherSize
-			return slices.Equal(op.dimsAlong(call, shape, dim), viewDims)
+			return op.dimsAlong(call, shape, dim, viewDims) != nil
 		}
 		hasSizesAttr := op.SizesAttr != ""
 		if !hasSizesAttr && !(isSame(1) && isSame(size+1)) {
@@ -215,8 +215,9 @@ func (op *Op) viewLoops(call *Call) []Parallel {
 }
 
 // dimsAlong infers the view of a probe operand of the given shape. It returns, for each result, the dimension that is a
-// loop over dimension dim of the operand: see viewLoops. It returns nil if a result has no such dimension.
-func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
+// loop over dimension dim of the operand: see viewLoops. It returns nil if a result has no such dimension. If wanted is
+// not nil, it has the only dimensions to consider, by result.
+func (op *Op) dimsAlong(call *Call, shape []int, dim int, wanted []int) []int {
 	layout, ok := newProbeLayout(shape)
 	if !ok {
 		return nil
@@ -239,7 +240,14 @@ func (op *Op) dimsAlong(call *Call, shape []int, dim int) []int {
 		if !known || !viewsProbe || meta.DType.Size() != probeType.DType.Size() {
 			return nil // no known view of the probe, or its strides count elements of another size
 		}
-		if dims[i] = layout.dimAlong(meta, shape[dim], dim); dims[i] < 0 {
+		dims[i] = -1
+		for viewDim := range meta.Shape {
+			isCandidate := dims[i] < 0 && (wanted == nil || viewDim == wanted[i])
+			if isCandidate && layout.isAlong(meta, viewDim, shape[dim], dim) {
+				dims[i] = viewDim
+			}
+		}
+		if dims[i] < 0 {
 			return nil
 		}
 	}
@@ -266,23 +274,19 @@ func newProbeLayout(shape []int) (layout probeLayout, ok bool) {
 // digit returns digit i of an offset.
 func (p probeLayout) digit(offset, i int) int { return offset / p.strides[i] % p.radix[i] }
 
-// dimAlong returns the dimension of a view with the given meta that is a loop over dimension probeDim of the probe
-// (see viewLoops). It returns -1 if there is none. size is the size of probeDim.
-func (p probeLayout) dimAlong(meta tensor.Meta, size, probeDim int) int {
+// isAlong reports whether dimension viewDim of a view with the given meta is a loop over dimension probeDim of the
+// probe (see viewLoops). size is the size of probeDim.
+func (p probeLayout) isAlong(meta tensor.Meta, viewDim, size, probeDim int) bool {
 	hasNegativeStride := slices.ContainsFunc(meta.Strides, func(stride int) bool { return stride < 0 })
 	if hasNegativeStride || p.mayCarry(meta) || p.digit(meta.Offset, probeDim) != 0 {
-		return -1
+		return false
 	}
-	found := -1
-	for viewDim, stride := range meta.Strides {
-		switch {
-		case stride == p.strides[probeDim] && meta.Shape[viewDim] == size && found < 0:
-			found = viewDim
-		case p.digit(stride, probeDim) != 0:
-			return -1
+	for other, stride := range meta.Strides {
+		if other != viewDim && meta.Shape[other] > 1 && p.digit(stride, probeDim) != 0 {
+			return false
 		}
 	}
-	return found
+	return meta.Shape[viewDim] == size && meta.Strides[viewDim] == p.strides[probeDim]
 }
 
 // mayCarry reports whether a digit of an offset in a view would carry into the next digit.

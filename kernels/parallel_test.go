@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graph/batch"
 	"github.com/graphrun/graphrun/kernels"
@@ -35,6 +37,17 @@ func TestParallel(t *testing.T) {
 		}
 	}
 	t.Logf("%d loops of %d ops; without a loop: %s", loops, len(kernels.All())-len(without), strings.Join(without, " "))
+}
+
+// TestLoopsOfUnsqueeze: each dimension of the operand is a loop, wherever the new dimension is.
+func TestLoopsOfUnsqueeze(t *testing.T) {
+	for _, shape := range [][]int{{3}, {3, 4}, {2, 3, 4}} {
+		for dim := range len(shape) + 1 {
+			ex := graph.Example{In: []tensor.Meta{tensor.New(tensor.Float32, shape...)}, Attrs: graph.Attrs{"dim": dim}}
+			require.Equal(t, len(shape), checkLoops(t, kernels.Lookup("unsqueeze"), ex, rand.New(rand.NewPCG(1, 2))),
+				"%v, dimension %d", shape, dim)
+		}
+	}
 }
 
 // checkLoops checks the loops of an example and returns their number.
