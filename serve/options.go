@@ -30,7 +30,8 @@ type Options struct {
 	Loader graphrun.Loader
 	// Compile has the options by which models are compiled. Compile.Threads is the maximum number of workers of one
 	// run. At most GOMAXPROCS / Compile.Threads runs are active at the same time, or one more if the waiting requests
-	// fill a batch.
+	// fill a batch. If Compile.Hints is empty, a model that has open sizes in addition to the batch size gets a second
+	// plan, for sizes of at least 200. The nearest plan serves a request.
 	Compile graphrun.Options
 	// Batching is the rule for joining requests into batches; "" means BatchExact.
 	Batching Batching

@@ -63,7 +63,13 @@ func load(path, dims string) (*handler, error) {
 		return nil, fmt.Errorf("-dims %s: sizes must not be negative", dims)
 	}
 	h := &handler{input: g.Inputs[0].Name, meta: tensor.New(g.Inputs[0].Meta.DType, shape...)}
-	h.program, err = graphrun.Compile(g, graphrun.Options{})
+	hint := map[string]int{}
+	for k, dim := range g.Inputs[0].Dims {
+		if dim.Symbol != "" && k < len(shape) {
+			hint[dim.Symbol] = shape[k]
+		}
+	}
+	h.program, err = graphrun.Compile(g, graphrun.Options{Hints: []map[string]int{hint}})
 	return h, err
 }
 
