@@ -68,7 +68,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 		return nil, nil, err
 	}
 	if len(s.options.Compile.Hints) == 0 {
-		if err := (*program.Program)(m.program).PlanTypicalSizes(ctx, symbol); err != nil {
+		if err := (*program.Program)(m.program).PlanTypicalSizes(ctx); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -35,10 +35,7 @@ func (p *Program) NondegenerateSizes(ctx context.Context) []int {
 
 // findNondegenerateSizes is the search of [Program.NondegenerateSizes].
 func (p *Program) findNondegenerateSizes(ctx context.Context) []int {
-	sizes := slices.Clone(p.assumedSizes)
-	if len(p.hints) > 0 {
-		sizes = slices.Clone(p.hints[0])
-	}
+	sizes := slices.Clone(p.firstHint())
 	for i := range sizes {
 		sizes[i] = p.Clamp(i, max(sizes[i], 2))
 	}

@@ -53,15 +53,22 @@ func (p *Program) SpecializationFor(ctx context.Context, sizes []int) *Specializ
 // run.
 func (p *Program) ShareSpecializations(symbol string) { p.sharedSymbol = symbol }
 
+// firstHint returns the sizes of the first hint, or the assumed sizes if there are no hints.
+func (p *Program) firstHint() []int {
+	if len(p.hints) > 0 {
+		return p.hints[0]
+	}
+	return p.assumedSizes
+}
+
 // specializationsFor yields the specializations that a plan for sizes may follow, in the order of preference.
 func (p *Program) specializationsFor(ctx context.Context, sizes []int) iter.Seq[*Specialization] {
 	return func(yield func(*Specialization) bool) {
 		var shared *Specialization
 		if i := slices.Index(p.openSymbols, p.sharedSymbol); i >= 0 {
-			typical := slices.Concat(p.hints, [][]int{p.assumedSizes})[0]
-			typicalSizes := slices.Clone(sizes)
-			typicalSizes[i] = typical[i]
-			shared = p.SpecializationFor(ctx, typicalSizes)
+			sharedSizes := slices.Clone(sizes)
+			sharedSizes[i] = p.firstHint()[i]
+			shared = p.SpecializationFor(ctx, sharedSizes)
 			if shared != nil && !yield(shared) {
 				return
 			}

@@ -188,8 +188,8 @@ func TestTypicalSizes(t *testing.T) {
 		p, err := Compile(t.Context(), networks.Bottlenecks(4, 1), Options{Hints: hints})
 		require.NoError(t, err)
 		require.Equal(t, []string{"H", "N", "W"}, p.OpenSymbols())
-		first := slices.Concat(p.hints, [][]int{p.assumedSizes})[0]
-		require.NoError(t, p.PlanTypicalSizes(t.Context(), "N"))
+		first := p.firstHint()
+		require.NoError(t, p.PlanTypicalSizes(t.Context()))
 		require.Len(t, p.hints, 2)
 		typical := p.hints[1]
 		assert.Equal(t, first[1], typical[1], "the batch size")
@@ -204,7 +204,7 @@ func TestTypicalSizes(t *testing.T) {
 	p, err := Compile(ctx, networks.Bottlenecks(4, 1), Options{})
 	require.NoError(t, err)
 	cancel()
-	assert.ErrorIs(t, p.PlanTypicalSizes(ctx, "N"), context.Canceled)
+	assert.ErrorIs(t, p.PlanTypicalSizes(ctx), context.Canceled)
 }
 
 // An existing binding is found without allocation.
