@@ -1,7 +1,6 @@
 package batching
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/program"
-	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes"
 )
 
@@ -20,12 +18,15 @@ import (
 //   - mixed, the plan for one row with some implementations of manyRows.
 //
 // A candidate has two ratios: one at 1 row and one at `rows` rows. A ratio is the candidate's cost divided by the cost
-// of the plan that is made for this number of rows. PreferOneRowPlan chooses the candidate whose greater ratio is the
-// least. For example, with 8 rows:
+// of the plan that is made for this number of rows. PreferOneRowPlan chooses the candidate with the least sum of
+// ratios. For example, with 8 rows:
 //
 //	candidate   cost at 1 row  cost at 8 rows  ratios
 //	manyRows    30 µs          80 µs           1.5, 1
 //	oneRow      20 µs          100 µs          1, 1.25    chosen
+//
+// Both ratios count, because the cost at one row determines the latency of a single client, and the cost at many rows
+// the throughput.
 //
 // An open symbol is a symbol without a fixed size. A specialization of a program is a plan for a range of sizes. Its
 // decisions, such as implementations, are made for one size of each open symbol, and apply at the other sizes.
@@ -59,7 +60,7 @@ func PreferOneRowPlan(ctx context.Context, p *program.Program, g *graph.Graph, s
 			return false, nil, err
 		}
 	}
-	best := c.withLeastRatio(manyRows, oneRow, mixed)
+	best := c.withLeastSum(manyRows, oneRow, mixed)
 	return best != manyRows, best.pins, nil // manyRows has no pins
 }
 
@@ -186,54 +187,25 @@ func withImpl(pins map[string]graph.Pin, node, impl string) map[string]graph.Pin
 	return copied
 }
 
-// mixedPins returns the pins of oneRow and further pins: implementations of manyRows. It adds the implementations in
-// the order of changesTo, as long as this decreases the greater ratio of the estimated costs.
+// mixedPins returns the pins of oneRow and the implementations of manyRows that decrease the sum of the ratios. It
+// assumes that the cost of a node does not depend on the implementations of other nodes.
 func (c *comparison) mixedPins(oneRow, manyRows *candidate) map[string]graph.Pin {
-	pins := oneRow.pins
-	costAtOneRow, costAtManyRows := oneRow.costs()
-	ratio := c.maxRatio(costAtOneRow, costAtManyRows)
-	for _, change := range c.changesTo(manyRows, oneRow) {
-		costAtOneRow, costAtManyRows = costAtOneRow+change.addedNS, costAtManyRows-change.savedNS
-		changedRatio := c.maxRatio(costAtOneRow, costAtManyRows)
-		if changedRatio >= ratio {
-			break
-		}
-		pins, ratio = withImpl(pins, change.node, change.impl), changedRatio
-	}
-	return pins
-}
-
-// implChange is a change of oneRow: a node gets its implementation in manyRows. The costs of other nodes are assumed
-// not to change.
-type implChange struct {
-	node, impl string
-	addedNS    float64 // cost added at one row
-	savedNS    float64 // cost saved at many rows
-}
-
-// changesTo returns the changes of oneRow to implementations of manyRows that save cost at many rows. The change with
-// the greatest ratio of saved to added cost is the first.
-func (c *comparison) changesTo(manyRows, oneRow *candidate) []implChange {
 	unplannedOps := map[string]*graph.Op{} // by name of node: the op in the graph before the passes
 	for _, n := range c.graph.Nodes {
 		unplannedOps[n.Name] = n.Op
 	}
-	current, replacements := nodesOf(oneRow), nodesOf(manyRows)
-	var changes []implChange
-	for _, name := range sorted.Keys(current) {
-		from, to := current[name], replacements[name]
+	pins, replacements := oneRow.pins, nodesOf(manyRows)
+	for name, from := range nodesOf(oneRow) {
+		to := replacements[name]
 		impl := to.atManyRows.impl
 		isUnchanged := to.atManyRows.op == unplannedOps[name]   // a node that a pass has made cannot be pinned
 		isUsedAtBoth := impl != nil && impl == to.atOneRow.impl // a pin holds at all sizes
-		savedNS := from.atManyRows.costNS - to.atManyRows.costNS
-		if isUnchanged && isUsedAtBoth && impl != from.atManyRows.impl && savedNS > 0 {
-			changes = append(changes, implChange{node: name, impl: impl.Name, savedNS: savedNS,
-				addedNS: max(0, to.atOneRow.costNS-from.atOneRow.costNS)})
+		difference := c.sumOfRatios(to.atOneRow.costNS-from.atOneRow.costNS, to.atManyRows.costNS-from.atManyRows.costNS)
+		if isUnchanged && isUsedAtBoth && impl != from.atManyRows.impl && difference < 0 {
+			pins = withImpl(pins, name, impl.Name)
 		}
 	}
-	// Compare saved/added in descending order. The products avoid the division, because addedNS may be 0.
-	sorted.Func(changes, func(a, b implChange) int { return cmp.Compare(b.savedNS*a.addedNS, a.savedNS*b.addedNS) })
-	return changes
+	return pins
 }
 
 // candidateNode is a node of a candidate at both batch sizes.
@@ -261,21 +233,21 @@ func nodesOf(plan *candidate) map[string]candidateNode {
 	return nodes
 }
 
-// withLeastRatio returns the candidate with the least maxRatio. Among equal candidates it returns the first. All
+// withLeastSum returns the candidate with the least sum of ratios. Among equal candidates it returns the first. All
 // candidates except the first may be nil.
-func (c *comparison) withLeastRatio(candidates ...*candidate) *candidate {
+func (c *comparison) withLeastSum(candidates ...*candidate) *candidate {
 	best := candidates[0]
 	for _, other := range candidates[1:] {
-		if other != nil && c.maxRatio(other.costs()) < c.maxRatio(best.costs()) {
+		if other != nil && c.sumOfRatios(other.costs()) < c.sumOfRatios(best.costs()) {
 			best = other
 		}
 	}
 	return best
 }
 
-// maxRatio returns the greater of a candidate's two ratios, for its costs at one row and at many rows.
-func (c *comparison) maxRatio(costAtOneRow, costAtManyRows float64) float64 {
-	return max(costAtOneRow/c.leastAtOneRow, costAtManyRows/c.leastAtManyRows)
+// sumOfRatios returns the sum of the two ratios, for costs at one row and at many rows.
+func (c *comparison) sumOfRatios(costAtOneRow, costAtManyRows float64) float64 {
+	return costAtOneRow/c.leastAtOneRow + costAtManyRows/c.leastAtManyRows
 }
 
 // costs returns the costs of a candidate for one row and for many rows, in ns.

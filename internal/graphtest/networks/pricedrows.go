@@ -15,10 +15,10 @@ const PricedRows = `{"version": 1, "symbols": {"N": {}},
 	"inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 3]}],
 	"nodes": [{"name": "y", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 1}}], "outputs": ["y"]}`
 
-// LookupPricedRows finds the ops of package kernels. It replaces softmax and log_softmax by ops whose prices have the
-// same ratios on all machines. softmax has three implementations. "one" supports only one row, and is the cheapest for
-// one row. "some" is the cheapest for 2 rows, and "many" is the cheapest for 8 rows. For 1 and 8 rows, "some" costs
-// little more than the cheapest. log_softmax costs less. It has two implementations: "few" is cheaper for 1 row, and
+// LookupPricedRows finds the ops of package kernels. It replaces some of them by ops whose prices have the same ratios
+// on all machines. softmax has three implementations. "one" supports only one row, and is the cheapest for one row.
+// "some" is the cheapest for 2 rows, and "many" is the cheapest for 8 rows. For 1 and 8 rows, "some" costs little more
+// than the cheapest. log_softmax and cumsum cost less. They have two implementations: "few" is cheaper for 1 row, and
 // "lots" is cheaper for more rows.
 func LookupPricedRows(name string) *graph.Op {
 	if op := pricedOps()[name]; op != nil {
@@ -36,6 +36,9 @@ var pricedOps = sync.OnceValue(func() map[string]*graph.Op {
 		"log_softmax": pricedOp("log_softmax",
 			pricedImpl{name: "few", perRow: 10, maxRows: math.MaxInt},
 			pricedImpl{name: "lots", once: 12, perRow: 1, maxRows: math.MaxInt}),
+		"cumsum": pricedOp("cumsum",
+			pricedImpl{name: "few", perRow: 10, maxRows: math.MaxInt},
+			pricedImpl{name: "lots", once: 6, perRow: 7, maxRows: math.MaxInt}),
 	}
 })
 
