@@ -41,16 +41,17 @@ type storageScatterAttrs struct {
 // SelectScatter, SliceScatter and DiagonalScatter replace the elements of a view.
 var (
 	SelectScatter = viewScatterOp("select_scatter", "one index of a dimension", graph.Attrs{"dim": 1, "index": -1},
-		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)},
+		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)}, selectScatterLoops,
 		func(self tensor.Type, a *selectScatterAttrs) (tensor.Type, error) { return self.Select(a.Dim, a.Index) })
 	SliceScatter = viewScatterOp("slice_scatter", "every `step`-th index of a dimension, from `start` to `end`, "+
 		"exclusive,",
 		graph.Attrs{"dim": 1, "start": 1, "end": 4, "step": 2}, []tensor.Meta{kit.F32(3, 4), kit.F32(3, 2)},
+		kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*sliceScatterAttrs](c).Dim} }),
 		func(self tensor.Type, a *sliceScatterAttrs) (tensor.Type, error) {
 			return self.Slice(a.Dim, a.Start, a.End, a.Step)
 		})
 	DiagonalScatter = viewScatterOp("diagonal_scatter", "a diagonal of two dimensions", graph.Attrs{"offset": 1},
-		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(3)},
+		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(3)}, nil, // no loops are stated
 		func(self tensor.Type, a *diagonalScatterAttrs) (tensor.Type, error) {
 			return self.Diagonal(a.Offset, a.Dim1, a.Dim2)
 		})
@@ -63,8 +64,21 @@ var (
 var StorageScatter = sync.OnceValue(func() *graph.Op {
 	return viewScatterOp("storage_scatter", "a view with any sizes, strides and offset",
 		graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
-		[]tensor.Meta{kit.F32(12), kit.F32(2, 2)}, storageView)
+		[]tensor.Meta{kit.F32(12), kit.F32(2, 2)}, nil /* no loops */, storageView)
 })
+
+// selectScatterLoops returns the loops of select_scatter, over all dimensions but dim, which src does not have.
+func selectScatterLoops(c *graph.Call) []graph.Parallel {
+	selected := kit.WrappedDim(kit.Attrs[*selectScatterAttrs](c).Dim, c.Out[0].Rank())
+	loops := graph.DimsExcept(c, selected...)
+	for _, loop := range loops {
+		dims := loop.OperandDims
+		if dims[1] = dims[0]; dims[0] > selected[0] {
+			dims[1]--
+		}
+	}
+	return loops
+}
 
 // storageView returns the type of the view that storage_scatter replaces.
 func storageView(storage tensor.Type, a *storageScatterAttrs) (tensor.Type, error) {
@@ -98,9 +112,9 @@ func checkDistinct(view tensor.Type) error {
 type viewFunc[A any] func(self tensor.Type, attrs A) (tensor.Type, error)
 
 // viewScatterOp defines an op that copies self and writes src into a view of the copy. viewDoc describes the view. The
-// op has one example, with the attributes `example` and the given operands.
+// op has one example, with the attributes `example` and the given operands. loops is its [graph.Facts].Parallel.
 func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []tensor.Meta,
-	viewOf viewFunc[A]) *graph.Op {
+	loops func(*graph.Call) []graph.Parallel, viewOf viewFunc[A]) *graph.Op {
 	return kit.Define[A](graph.Op{
 		Semantics: graph.Semantics{
 			Name: name, Doc: "Copies self and replaces " + viewDoc + " by `src`, converted to the dtype of self.",
@@ -109,7 +123,7 @@ func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []
 			Ref:      viewOf.scatterRef,
 			Examples: []graph.Example{{In: operands, Attrs: example}},
 		},
-		Facts:     graph.Facts{WritesAnyDenseLayout: true},
+		Facts:     graph.Facts{Parallel: loops, WritesAnyDenseLayout: true},
 		Lowerings: graph.Lowerings{Compile: viewOf.scatterKernel},
 	})
 }
