@@ -50,6 +50,26 @@ func TestLoopsOfUnsqueeze(t *testing.T) {
 	}
 }
 
+// TestLoopsOfSolve: the batch is a loop. Matrices B of rank 2 are no batch of vectors for 3 matrices A, but for 4.
+func TestLoopsOfSolve(t *testing.T) {
+	for _, tc := range []struct {
+		a, b  []int
+		loops int
+	}{
+		{[]int{3, 4, 4}, []int{3, 4, 2}, 1},
+		{[]int{3, 4, 4}, []int{3, 4}, 1},
+		{[]int{3, 4, 4}, []int{1, 4, 2}, 1},
+		{[]int{4, 4}, []int{3, 4, 2}, 1},
+		{[]int{3, 1, 4, 4}, []int{1, 5, 4, 2}, 2},
+		{[]int{3, 1, 4, 4}, []int{5, 4, 2}, 0},
+		{[]int{3, 4, 4}, []int{4, 4}, 0},
+		{[]int{4, 4}, []int{4}, 0},
+	} {
+		ex := graph.Example{In: []tensor.Meta{tensor.New(tensor.Float64, tc.a...), tensor.New(tensor.Float64, tc.b...)}}
+		require.Equal(t, tc.loops, checkLoops(t, kernels.Lookup("linalg_solve"), ex, rand.New(rand.NewPCG(1, 2))), "%v", tc)
+	}
+}
+
 // checkLoops checks the loops of an example and returns their number.
 func checkLoops(t *testing.T, op *graph.Op, ex graph.Example, r *rand.Rand) int {
 	c, err := kerneltest.CallOf(op, ex.Attrs, ex.In)

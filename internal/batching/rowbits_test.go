@@ -3,6 +3,7 @@ package batching
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,11 +132,34 @@ func reshapedGraphs() (list []rowGraph) {
 	return list
 }
 
+// matrixGraphs returns graphs of linear algebra, and graphs that replace a part of each row.
+func matrixGraphs() (list []rowGraph) {
+	for _, size := range testsize.Of([]int{5}, []int{1, 2, 5, 33, 40}) {
+		for _, node := range []string{
+			`{"name": "y", "op": "linalg_inv", "inputs": ["x"]}`,
+			`{"name": "y", "op": "linalg_det", "inputs": ["x"]}`,
+			`{"name": "y", "op": "linalg_solve", "inputs": ["x", "v"]}`,
+			`{"name": "y", "op": "linalg_solve", "inputs": ["x", "x"]}`,
+			`{"name": "y", "op": "linalg_eigvalsh", "inputs": ["x"]}`,
+			`{"name": "y", "op": "linalg_svdvals", "inputs": ["x"]}`,
+			`{"name": "f", "op": "linalg_qr", "inputs": ["x"], "outputs": ["q", "y"]}`,
+			`{"name": "y", "op": "matrix_exp", "inputs": ["x"]}`,
+			`{"name": "y", "op": "select_scatter", "inputs": ["x", "v"], "attrs": {"dim": 2, "index": 0}}`,
+			`{"name": "y", "op": "slice_scatter", "inputs": ["x", "u"], "attrs": {"dim": 1, "end": 1}}`,
+		} {
+			list = append(list, rowGraph{[]int{size, size}, fmt.Sprintf(`
+				{"name": "v", "op": "select", "inputs": ["x"], "attrs": {"dim": 1, "index": 0}},
+				{"name": "u", "op": "unsqueeze", "inputs": ["v"], "attrs": {"dim": 1}}, %s`, node)})
+		}
+	}
+	return list
+}
+
 // TestRowsKeepBits: in a batch that Axis permits, a row has the same bits as alone.
 func TestRowsKeepBits(t *testing.T) {
 	const maxRows = 16
 	joined := 0
-	graphs := append(rowGraphs(), reshapedGraphs()...)
+	graphs := slices.Concat(rowGraphs(), reshapedGraphs(), matrixGraphs())
 	for _, g := range graphs {
 		dims := strings.Trim(listOf(g.row), "[]")
 		a := axisOf(t, fmt.Sprintf(`{"version": 1, "symbols": {"N": {}}, "inputs": [{"name": "x", "dtype": "float32",

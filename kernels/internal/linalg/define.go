@@ -51,6 +51,8 @@ type algorithm struct {
 	solverElements func(in, out int) int
 	// ranks returns the number of dimensions that do not belong to the batch, for each operand and result.
 	ranks func(c *graph.Call) (in, out []int)
+	// mayHaveVectorB marks the ops whose results depend on hasVectorB.
+	mayHaveVectorB bool
 }
 
 // matrixOp defines an op that the algorithm a computes. It sets the reference, and adds a sentence on the batch to
@@ -59,7 +61,8 @@ func matrixOp(attrs *graph.Schema, semantics graph.Semantics, a algorithm) *grap
 	semantics.Doc += " Dimensions before the last two are a batch."
 	semantics.Ref = a.reference
 	return kit.DefineWith(attrs, graph.Op{Semantics: semantics,
-		Facts:     graph.Facts{UnfusableReason: "factors whole matrices", FixedLayoutReason: "factors whole matrices"},
+		Facts: graph.Facts{Parallel: a.loops, UnfusableReason: "factors whole matrices",
+			FixedLayoutReason: "factors whole matrices"},
 		Lowerings: graph.Lowerings{Compile: a.compile}})
 }
 
@@ -86,6 +89,38 @@ func matrixResults(count int) func(c *graph.Call) ([]int, []int) {
 // large as n copies of all operands.
 func elementsOfCopies(n int) func(in, out int) int {
 	return func(in, _ int) int { return n * in }
+}
+
+// loops returns a loop over each dimension of the batch that all results have. Operands that are broadcast along the
+// dimension are read whole.
+func (a *algorithm) loops(c *graph.Call) (loops []graph.Parallel) {
+	if a.mayHaveVectorB && c.Meta(1).Rank() == c.Meta(0).Rank()-1 && !hasVectorB(c) {
+		return nil // with other sizes of the batch, B would be a batch of vectors
+	}
+	inRanks, outRanks := a.ranks(c)
+	batch := c.Out[0].Shape[:max(0, c.Out[0].Rank()-outRanks[0])]
+	for dim, size := range batch {
+		// dimOf returns the dimension of an operand or a result that is aligned with dim.
+		dimOf := func(m tensor.Meta, rank int) (aligned int, ok bool) {
+			aligned = m.Rank() - rank - len(batch) + dim
+			return aligned, aligned >= 0 && m.Shape[aligned] == size
+		}
+		loop, ok := kit.LoopOverResults(c), true
+		for i, rank := range outRanks {
+			var hasBatch bool
+			loop.ResultDims[i], hasBatch = dimOf(c.Out[i], rank)
+			ok = ok && hasBatch
+		}
+		for i, rank := range inRanks {
+			if aligned, isDivided := dimOf(c.Meta(i), rank); isDivided {
+				loop.OperandDims[i] = aligned
+			}
+		}
+		if ok {
+			loops = append(loops, loop)
+		}
+	}
+	return loops
 }
 
 // compile returns a kernel with one chunk for each task, or without chunks if all results are empty.

@@ -120,6 +120,7 @@ func solveOp(attrs *graph.Schema, name string, outputs []string, attrsOf func(*g
 		float:          func(t *task[float64]) error { return solve(t, attrsOf(t.call)) },
 		complex:        func(t *task[complex128]) error { return solve(t, attrsOf(t.call)) },
 		solverElements: elementsOfCopies(2), // transposed matrices
+		mayHaveVectorB: true,
 		ranks: func(c *graph.Call) (in, out []int) {
 			bRank := 2
 			if hasVectorB(c) {

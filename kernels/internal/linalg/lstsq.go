@@ -54,6 +54,7 @@ var Lstsq = matrixOp(graph.SchemaOf[*lstsqAttrs](), graph.Semantics{Name: "linal
 		kit.Example(graph.Attrs{"driver": "gels"}, complexExample, tensor.New(tensor.Complex128, 3))},
 }, algorithm{float: leastSquares[float64], complex: leastSquares[complex128],
 	solverElements: func(in, out int) int { return 8*in + 2*out }, // an upper bound for all drivers
+	mayHaveVectorB: true,
 	ranks: func(c *graph.Call) (in, out []int) {
 		bDims, solutionDims, rankDims := 2, 2, 0
 		if c.Type(1).Rank() < c.Type(0).Rank() {
