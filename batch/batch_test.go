@@ -252,14 +252,17 @@ func TestBatchSizeOfPlan(t *testing.T) {
 func TestTypicalSizes(t *testing.T) {
 	f := newFolder(t, "")
 	require.NoError(t, graphfile.SaveFile(f.model(), networks.Bottlenecks(4, 1)))
-	for isTypical, hints := range map[bool][]map[string]int{true: nil, false: {{"N": 8, "H": 32, "W": 32}}} {
-		options := &Options{MaxRows: 8, Compile: graphrun.Options{Hints: hints}}
+	for _, tc := range []struct {
+		hints     []map[string]int
+		isTypical bool
+	}{{nil, true}, {[]map[string]int{{"N": 8, "H": 32, "W": 32}}, false}} {
+		options := &Options{MaxRows: 8, Compile: graphrun.Options{Hints: tc.hints}}
 		m, err := loadModel(t.Context(), f.model(), options)
 		require.NoError(t, err)
 		require.NoError(t, m.compile(t.Context(), options))
 		_, spec, err := (*program.Program)(m.program).PlanAt(t.Context(), []int{300, 3, 300}) // H, N, W
 		require.NoError(t, err)
-		assert.Equal(t, isTypical, spec.Hint[0] >= 200, "planned for %v", spec.Hint)
+		assert.Equal(t, tc.isTypical, spec.Hint[0] >= 200, "planned for %v", spec.Hint)
 	}
 }
 

@@ -178,7 +178,8 @@ func (o *Options) digest(model string) string {
 		Exact, NoFusion                       bool
 		Slack                                 float64
 		Sizes                                 []map[string]int
+		Hints                                 []map[string]int `json:",omitzero"`
 		Images                                Images
 	}{model, strategy, prices, o.Key, environment.Version(), o.Compile.Device, o.Compile.Exact, o.Compile.NoFusion,
-		o.Compile.Slack, []map[string]int{o.Loader.Sizes, o.Compile.Sizes}, o.Images})
+		o.Compile.Slack, []map[string]int{o.Loader.Sizes, o.Compile.Sizes}, o.Compile.Hints, o.Images})
 }

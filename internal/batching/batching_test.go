@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -280,8 +281,8 @@ func TestPreferOneRowPlan(t *testing.T) {
 }
 
 // TestMixedPlan: the plan for one row costs 1.08 times the least cost of one row, and 1.21 times that of 8 rows. The
-// plan for 8 rows costs 3.2 times that of one row. Implementation "lots" of z adds .03 to the ratio at one row and
-// saves .07 at 8 rows; that of w adds .03 and saves .02.
+// plan for 8 rows costs 3.2 times that of one row. Implementation "lots" of z adds .025 to the ratio at one row and
+// saves .070 at 8 rows; that of w adds .025 and saves .021.
 func TestMixedPlan(t *testing.T) {
 	text := strings.Replace(networks.PricedRows, `],
 	"nodes": [`, `],
@@ -296,6 +297,17 @@ func TestMixedPlan(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, oneRow)
 	assert.Equal(t, map[string]graph.Pin{"y": {Impl: "some"}, "z": {Impl: "lots"}}, pins)
+}
+
+// TestLeastSum: of two candidates, the one with the less sum of ratios has the greater maximum.
+func TestLeastSum(t *testing.T) {
+	c := comparison{leastAtOneRow: 100, leastAtManyRows: 1000}
+	withCosts := func(atOneRow, atManyRows float64) *candidate {
+		return &candidate{atOneRow: &passes.Plan{CostNS: atOneRow}, atManyRows: &passes.Plan{CostNS: atManyRows}}
+	}
+	a, b := withCosts(110, 1100), withCosts(100, 1150)
+	assert.Same(t, b, c.withLeastSum(a, nil, b))
+	assert.Same(t, b, c.withLeastSum(b, a))
 }
 
 // TestEfficientRows: the prices of implementation "some" are proportional to the rows. "many" has a cost per run, which

@@ -21,9 +21,10 @@ import (
 // of the plan that is made for this number of rows. PreferOneRowPlan chooses the candidate with the least sum of
 // ratios. For example, with 8 rows:
 //
-//	candidate   cost at 1 row  cost at 8 rows  ratios
-//	manyRows    30 µs          80 µs           1.5, 1
-//	oneRow      20 µs          100 µs          1, 1.25    chosen
+//	candidate   cost at 1 row  cost at 8 rows  ratios     sum
+//	manyRows    30 µs          80 µs           1.5, 1     2.5
+//	oneRow      20 µs          100 µs          1, 1.25    2.25
+//	mixed       21 µs          88 µs           1.05, 1.1  2.15  chosen
 //
 // Both ratios count, because the cost at one row determines the latency of a single client, and the cost at many rows
 // the throughput.
@@ -200,8 +201,10 @@ func (c *comparison) mixedPins(oneRow, manyRows *candidate) map[string]graph.Pin
 		impl := to.atManyRows.impl
 		isUnchanged := to.atManyRows.op == unplannedOps[name]   // a node that a pass has made cannot be pinned
 		isUsedAtBoth := impl != nil && impl == to.atOneRow.impl // a pin holds at all sizes
-		difference := c.sumOfRatios(to.atOneRow.costNS-from.atOneRow.costNS, to.atManyRows.costNS-from.atManyRows.costNS)
-		if isUnchanged && isUsedAtBoth && impl != from.atManyRows.impl && difference < 0 {
+		addedAtOneRow := to.atOneRow.costNS - from.atOneRow.costNS
+		addedAtManyRows := to.atManyRows.costNS - from.atManyRows.costNS
+		isCheaper := c.sumOfRatios(addedAtOneRow, addedAtManyRows) < 0
+		if isUnchanged && isUsedAtBoth && impl != from.atManyRows.impl && isCheaper {
 			pins = withImpl(pins, name, impl.Name)
 		}
 	}

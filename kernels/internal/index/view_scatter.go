@@ -51,7 +51,7 @@ var (
 			return self.Slice(a.Dim, a.Start, a.End, a.Step)
 		})
 	DiagonalScatter = viewScatterOp("diagonal_scatter", "a diagonal of two dimensions", graph.Attrs{"offset": 1},
-		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(3)}, nil, // no loops are stated
+		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(3)}, nil, // no loops are known
 		func(self tensor.Type, a *diagonalScatterAttrs) (tensor.Type, error) {
 			return self.Diagonal(a.Offset, a.Dim1, a.Dim2)
 		})
@@ -64,16 +64,18 @@ var (
 var StorageScatter = sync.OnceValue(func() *graph.Op {
 	return viewScatterOp("storage_scatter", "a view with any sizes, strides and offset",
 		graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
-		[]tensor.Meta{kit.F32(12), kit.F32(2, 2)}, nil /* no loops */, storageView)
+		[]tensor.Meta{kit.F32(12), kit.F32(2, 2)}, nil /* no loops are known */, storageView)
 })
 
-// selectScatterLoops returns the loops of select_scatter, over all dimensions but dim, which src does not have.
+// selectScatterLoops returns the loops of select_scatter: all dimensions except the selected one. src does not have
+// this dimension: the numbers of later dimensions are less by 1 in src.
 func selectScatterLoops(c *graph.Call) []graph.Parallel {
 	selected := kit.WrappedDim(kit.Attrs[*selectScatterAttrs](c).Dim, c.Out[0].Rank())
 	loops := graph.DimsExcept(c, selected...)
 	for _, loop := range loops {
-		dims := loop.OperandDims
-		if dims[1] = dims[0]; dims[0] > selected[0] {
+		dims := loop.OperandDims // of self and src
+		dims[1] = dims[0]
+		if dims[0] > selected[0] {
 			dims[1]--
 		}
 	}
@@ -112,7 +114,8 @@ func checkDistinct(view tensor.Type) error {
 type viewFunc[A any] func(self tensor.Type, attrs A) (tensor.Type, error)
 
 // viewScatterOp defines an op that copies self and writes src into a view of the copy. viewDoc describes the view. The
-// op has one example, with the attributes `example` and the given operands. loops is its [graph.Facts].Parallel.
+// op has one example, with the attributes `example` and the given operands. loops is its [graph.Facts].Parallel, or
+// nil.
 func viewScatterOp[A any](name, viewDoc string, example graph.Attrs, operands []tensor.Meta,
 	loops func(*graph.Call) []graph.Parallel, viewOf viewFunc[A]) *graph.Op {
 	return kit.Define[A](graph.Op{

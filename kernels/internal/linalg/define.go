@@ -51,7 +51,7 @@ type algorithm struct {
 	solverElements func(in, out int) int
 	// ranks returns the number of dimensions that do not belong to the batch, for each operand and result.
 	ranks func(c *graph.Call) (in, out []int)
-	// mayHaveVectorB marks the ops whose results depend on hasVectorB.
+	// mayHaveVectorB is set if operand 1, B, may be a vector or a batch of vectors: see hasVectorB.
 	mayHaveVectorB bool
 }
 
@@ -94,33 +94,41 @@ func elementsOfCopies(n int) func(in, out int) int {
 // loops returns a loop over each dimension of the batch that all results have. Operands that are broadcast along the
 // dimension are read whole.
 func (a *algorithm) loops(c *graph.Call) (loops []graph.Parallel) {
-	if a.mayHaveVectorB && c.Meta(1).Rank() == c.Meta(0).Rank()-1 && !hasVectorB(c) {
-		return nil // with other sizes of the batch, B would be a batch of vectors
+	if a.mayHaveVectorB && !hasVectorB(c) && mayBeVectors(c.Meta(0).Shape, c.Meta(1).Shape) {
+		return nil
 	}
 	inRanks, outRanks := a.ranks(c)
 	batch := c.Out[0].Shape[:max(0, c.Out[0].Rank()-outRanks[0])]
 	for dim, size := range batch {
-		// dimOf returns the dimension of an operand or a result that is aligned with dim.
-		dimOf := func(m tensor.Meta, rank int) (aligned int, ok bool) {
+		// dimOf returns the dimension of an operand or a result that is aligned with dim. hasBatch is false if there is
+		// none, or if the operand is broadcast along dim.
+		dimOf := func(m tensor.Meta, rank int) (aligned int, hasBatch bool) {
 			aligned = m.Rank() - rank - len(batch) + dim
 			return aligned, aligned >= 0 && m.Shape[aligned] == size
 		}
-		loop, ok := kit.LoopOverResults(c), true
+		loop, allHaveBatch := kit.LoopOverResults(c), true
 		for i, rank := range outRanks {
 			var hasBatch bool
 			loop.ResultDims[i], hasBatch = dimOf(c.Out[i], rank)
-			ok = ok && hasBatch
+			allHaveBatch = allHaveBatch && hasBatch
 		}
 		for i, rank := range inRanks {
-			if aligned, isDivided := dimOf(c.Meta(i), rank); isDivided {
+			if aligned, hasBatch := dimOf(c.Meta(i), rank); hasBatch {
 				loop.OperandDims[i] = aligned
 			}
 		}
-		if ok {
+		if allHaveBatch {
 			loops = append(loops, loop)
 		}
 	}
 	return loops
+}
+
+// mayBeVectors reports whether B is a batch of vectors (hasVectorB) for some sizes of the batch of A: whether it has one
+// dimension less than A, and its last size is the number of rows of A. For example, B of shape [4, 4] is a matrix if A
+// has the shape [3, 4, 4], and a batch of vectors if A has the shape [4, 4, 4].
+func mayBeVectors(a, b []int) bool {
+	return len(b) == len(a)-1 && b[len(b)-1] == a[len(a)-2]
 }
 
 // compile returns a kernel with one chunk for each task, or without chunks if all results are empty.
