@@ -124,7 +124,7 @@ func (a *algorithm) loops(c *graph.Call) (loops []graph.Parallel) {
 	return loops
 }
 
-// mayBeVectors reports whether B is a batch of vectors (hasVectorB) for some sizes of the batch of A: whether it has one
+// mayBeVectors reports whether B is a batch of vectors (hasVectorB) for some sizes of the batch of A. B then has one
 // dimension less than A, and its last size is the number of rows of A. For example, B of shape [4, 4] is a matrix if A
 // has the shape [3, 4, 4], and a batch of vectors if A has the shape [4, 4, 4].
 func mayBeVectors(a, b []int) bool {
