@@ -19,7 +19,9 @@ type Options struct {
 	// Loader loads the model. Its field FS is not used: a model reads only files in its own directory.
 	Loader graphrun.Loader
 	// Compile has the options for compiling the model. Compile.Threads is the maximum number of workers of one run. At
-	// most GOMAXPROCS / Compile.Threads runs are active at the same time.
+	// most GOMAXPROCS / Compile.Threads runs are active at the same time. If Compile.Hints is empty, a model that has
+	// open sizes in addition to the batch size gets a second plan, for sizes of at least 200. The nearest plan serves an
+	// input.
 	Compile graphrun.Options
 	// Images describes the conversion of images to tensors.
 	Images Images

@@ -50,6 +50,27 @@ func TestLoopsOfUnsqueeze(t *testing.T) {
 	}
 }
 
+// TestLoopsOfScatter: all dimensions are loops, except those of self that the attributes index.
+func TestLoopsOfScatter(t *testing.T) {
+	for _, tc := range []struct {
+		op    string
+		attrs graph.Attrs
+		src   []int
+		loops int
+	}{
+		{"select_scatter", graph.Attrs{"dim": 0, "index": 1}, []int{3, 4, 5}, 3},
+		{"select_scatter", graph.Attrs{"dim": -1, "index": 1}, []int{2, 3, 4}, 3},
+		{"diagonal_scatter", graph.Attrs{"dim1": 0, "dim2": 2}, []int{3, 5, 2}, 2},
+		{"diagonal_scatter", graph.Attrs{"dim1": -1, "dim2": 1, "offset": 1}, []int{2, 4, 2}, 2},
+		{"slice_scatter", graph.Attrs{"dim": 1, "end": 2}, []int{2, 2, 4, 5}, 3},
+	} {
+		self, src := tensor.New(tensor.Float32, 2, 3, 4, 5), tensor.New(tensor.Float32, tc.src...)
+		ex := graph.Example{In: []tensor.Meta{self, src}, Attrs: tc.attrs}
+		found := checkLoops(t, kernels.Lookup(tc.op), ex, rand.New(rand.NewPCG(1, 2)))
+		require.Equal(t, tc.loops, found, "%s %v", tc.op, tc.attrs)
+	}
+}
+
 // TestLoopsOfSolve: the dimensions of the batch are loops, unless B is a matrix or a batch of vectors depending on the
 // size of the batch: B [4, 4] is a matrix for 3 matrices A [4, 4], and a batch of vectors for 4.
 func TestLoopsOfSolve(t *testing.T) {

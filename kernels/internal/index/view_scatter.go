@@ -41,7 +41,8 @@ type storageScatterAttrs struct {
 // SelectScatter, SliceScatter and DiagonalScatter replace the elements of a view.
 var (
 	SelectScatter = viewScatterOp("select_scatter", "one index of a dimension", graph.Attrs{"dim": 1, "index": -1},
-		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)}, selectScatterLoops,
+		[]tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.F32(2, 4, 5)},
+		removedDimsLoops(func(a *selectScatterAttrs) []int { return []int{a.Dim} }),
 		func(self tensor.Type, a *selectScatterAttrs) (tensor.Type, error) { return self.Select(a.Dim, a.Index) })
 	SliceScatter = viewScatterOp("slice_scatter", "every `step`-th index of a dimension, from `start` to `end`, "+
 		"exclusive,",
@@ -51,7 +52,8 @@ var (
 			return self.Slice(a.Dim, a.Start, a.End, a.Step)
 		})
 	DiagonalScatter = viewScatterOp("diagonal_scatter", "a diagonal of two dimensions", graph.Attrs{"offset": 1},
-		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(3)}, nil, // no loops are known
+		[]tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.F32(3)},
+		removedDimsLoops(func(a *diagonalScatterAttrs) []int { return []int{a.Dim1, a.Dim2} }),
 		func(self tensor.Type, a *diagonalScatterAttrs) (tensor.Type, error) {
 			return self.Diagonal(a.Offset, a.Dim1, a.Dim2)
 		})
@@ -64,22 +66,29 @@ var (
 var StorageScatter = sync.OnceValue(func() *graph.Op {
 	return viewScatterOp("storage_scatter", "a view with any sizes, strides and offset",
 		graph.Attrs{"size": []int{2, 2}, "stride": []int{4, 1}, "storage_offset": 3},
-		[]tensor.Meta{kit.F32(12), kit.F32(2, 2)}, nil /* no loops are known */, storageView)
+		[]tensor.Meta{kit.F32(12), kit.F32(2, 2)}, nil /* a vector has no loops */, storageView)
 })
 
-// selectScatterLoops returns the loops of select_scatter: all dimensions except the selected one. src does not have
-// this dimension: the numbers of later dimensions are less by 1 in src.
-func selectScatterLoops(c *graph.Call) []graph.Parallel {
-	selected := kit.WrappedDim(kit.Attrs[*selectScatterAttrs](c).Dim, c.Out[0].Rank())
-	loops := graph.DimsExcept(c, selected...)
-	for _, loop := range loops {
-		dims := loop.OperandDims // of self and src
-		dims[1] = dims[0]
-		if dims[0] > selected[0] {
-			dims[1]--
+// removedDimsLoops returns [graph.Facts].Parallel of an op whose src lacks some dimensions of self, and has the others
+// in the same order. These others are the loops. removedDims returns the dimensions that src lacks.
+func removedDimsLoops[A any](removedDims func(attrs A) []int) func(*graph.Call) []graph.Parallel {
+	return func(c *graph.Call) []graph.Parallel {
+		var removed []int
+		for _, dim := range removedDims(kit.Attrs[A](c)) {
+			removed = append(removed, kit.WrappedDim(dim, c.Out[0].Rank())...)
 		}
+		loops := graph.DimsExcept(c, removed...)
+		for _, loop := range loops {
+			dims := loop.OperandDims // of self and src
+			dims[1] = dims[0]
+			for _, dim := range removed {
+				if dim < dims[0] {
+					dims[1]--
+				}
+			}
+		}
+		return loops
 	}
-	return loops
 }
 
 // storageView returns the type of the view that storage_scatter replaces.

@@ -89,6 +89,13 @@ func LoopsOverDims(c *graph.Call, operand, n int) []graph.Parallel {
 	return loops
 }
 
+// LoopsOverLeadingDims returns a loop over each dimension that operand 0 and the results share. It is for ops whose
+// operand 0 and results have the same first dimensions, and one of them may have further dimensions: view_as_real, for
+// example.
+func LoopsOverLeadingDims(c *graph.Call) []graph.Parallel {
+	return LoopsOverDims(c, 0, min(c.Meta(0).Rank(), c.Out[0].Rank()))
+}
+
 // WrappedDim returns a list with the dimension dim, counted from the front. A negative dim counts from the end. If a
 // value of the given rank has no such dimension, the list is nil.
 func WrappedDim(dim, rank int) []int {

@@ -26,7 +26,7 @@ var (
 			return real(z)
 		}),
 		Examples: []graph.Example{kit.Example(nil, kit.ComplexMatrix), kit.UnaryExample},
-	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}})
+	}, Facts: graph.Facts{Parallel: kit.LoopsOverLeadingDims}})
 	Imag = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "imag",
 		Doc: "Returns a view of the imaginary parts of complex numbers. Real numbers are not " +
@@ -45,7 +45,7 @@ var (
 			return imag(z)
 		}),
 		Examples: []graph.Example{kit.Example(nil, kit.ComplexMatrix)},
-	}, Facts: graph.Facts{Parallel: kit.LoopsExceptDims()}})
+	}, Facts: graph.Facts{Parallel: kit.LoopsOverLeadingDims}})
 )
 
 // partRef returns the reference of real or imag. part returns the real or the imaginary part of a complex number.

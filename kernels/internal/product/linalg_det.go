@@ -29,9 +29,7 @@ func detOp(name string) *graph.Op {
 			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3, 3).WithStrides([]int{9, 1, 3})}},
 				{In: []tensor.Meta{tensor.New(tensor.Complex128, 4, 4)}}, {In: []tensor.Meta{kit.F32(0, 0)}}},
 		},
-		Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
-			return kit.LoopsOverDims(c, 0, c.Out[0].Rank())
-		}},
+		Facts:     graph.Facts{Parallel: kit.LoopsOverLeadingDims},
 		Lowerings: graph.Lowerings{Compile: compileDet},
 	})
 }

@@ -37,9 +37,7 @@ var (
 			return []*tensor.Tensor{out}, nil
 		},
 		Examples: kit.OneExample(tensor.New(tensor.Complex64, 2, 3).WithStrides([]int{1, 2}), nil),
-	}, Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
-		return kit.LoopsOverDims(c, 0, c.Meta(0).Rank())
-	}}})
+	}, Facts: graph.Facts{Parallel: kit.LoopsOverLeadingDims}})
 	ViewAsComplex = kit.Define[*kit.EmptyAttrs](graph.Op{Semantics: graph.Semantics{
 		Name: "view_as_complex",
 		Doc: "Views pairs of real numbers along the last dimension as complex ones. It fails " +
@@ -63,9 +61,7 @@ var (
 			return []*tensor.Tensor{out}, nil
 		},
 		Examples: kit.OneExample(kit.F32(3, 4, 2), nil),
-	}, Facts: graph.Facts{Parallel: func(c *graph.Call) []graph.Parallel {
-		return kit.LoopsOverDims(c, 0, c.Out[0].Rank())
-	}}})
+	}, Facts: graph.Facts{Parallel: kit.LoopsOverLeadingDims}})
 )
 
 // asReal returns the type of the result of view_as_real.
