@@ -1,8 +1,6 @@
 package conventions_test
 
 import (
-	"bytes"
-	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -16,40 +14,9 @@ import (
 	"testing"
 )
 
-// maxShare limits the handwritten lines of one package, tests excluded, in percent of all packages.
-const maxShare = 15
-
-// TestShares checks that no package is so large that it should be split.
-func TestShares(t *testing.T) {
-	lines, all := map[string]int{}, 0
-	walkGo(t, "", func(path string) error {
-		if isTest(path) {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil || generated.Match(text) {
-			return err
-		}
-		n := bytes.Count(text, []byte("\n"))
-		lines[filepath.Dir(path)] += n
-		all += n
-		return nil
-	})
-	if len(lines) < 20 {
-		t.Fatalf("only %d packages were counted", len(lines))
-	}
-	for dir, n := range lines {
-		if n*100 > all*maxShare {
-			t.Errorf("%s has %d of %d lines, more than %d percent: split the package", dir, n, all, maxShare)
-		}
-	}
-}
-
 // family is a type-checked package under kernels.
 type family struct {
-	fset  *token.FileSet
 	files []*ast.File
-	info  *types.Info
 	scope *types.Scope
 }
 
@@ -70,7 +37,7 @@ func families(t *testing.T) map[string]*family {
 	})
 	found := map[string]*family{}
 	for _, p := range own {
-		f := &family{fset: fset, info: &types.Info{Uses: map[*ast.Ident]types.Object{}}}
+		f := &family{}
 		for _, name := range p.GoFiles {
 			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 			if err != nil {
@@ -78,7 +45,7 @@ func families(t *testing.T) map[string]*family {
 			}
 			f.files = append(f.files, file)
 		}
-		checked, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, fset, f.files, f.info)
+		checked, err := (&types.Config{Importer: compiled}).Check(p.ImportPath, fset, f.files, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,38 +61,9 @@ func isOp(o types.Object) bool {
 	return ok && v.Type().String() == "*"+module+"/graph.Op"
 }
 
-// file returns the name of the file with an object or identifier.
-func (f *family) file(n interface{ Pos() token.Pos }) string {
-	return filepath.Base(f.fset.Position(n.Pos()).Filename)
-}
-
-// ops returns the ops that a package defines and their files.
-func (f *family) ops() map[string]string {
-	found := map[string]string{}
-	for _, name := range f.scope.Names() {
-		if o := f.scope.Lookup(name); isOp(o) {
-			found[name] = f.file(o)
-		}
-	}
-	return found
-}
-
-// borrowed lists the uses of helpers that are defined in the file of an op and used in another file. A helper of
-// several ops belongs in a file named after its subject.
-func (f *family) borrowed() []string {
-	var found []string
-	opFiles := map[string]bool{}
-	for _, file := range f.ops() {
-		opFiles[file] = true
-	}
-	for id, o := range f.info.Uses {
-		if o.Parent() == f.scope && !isOp(o) && opFiles[f.file(o)] && f.file(o) != f.file(id) {
-			found = append(found, fmt.Sprintf("%s: %s is defined in %s, a file of ops", f.fset.Position(id.Pos()), o.Name(),
-				f.file(o)))
-		}
-	}
-	slices.Sort(found)
-	return found
+// ops returns the names of the ops that a package defines.
+func (f *family) ops() []string {
+	return slices.DeleteFunc(f.scope.Names(), func(name string) bool { return !isOp(f.scope.Lookup(name)) })
 }
 
 // unlisted returns the ops that are missing in the function Ops of their package. In a package without this function,
@@ -148,24 +86,19 @@ func (f *family) unlisted() []string {
 		}
 	}
 	var left []string
-	for name := range f.ops() {
+	for _, name := range f.ops() {
 		if !listed[name] {
 			left = append(left, name)
 		}
 	}
-	slices.Sort(left)
 	return left
 }
 
-// TestFamilies checks that the list of a family contains all its ops, and that no file uses a helper from the file of
-// an op.
+// TestFamilies checks that the list of a family contains all its ops.
 func TestFamilies(t *testing.T) {
 	ops := 0
 	for name, f := range families(t) {
 		ops += len(f.ops())
-		for _, why := range f.borrowed() {
-			t.Error(why)
-		}
 		for _, op := range f.unlisted() {
 			t.Errorf("%s: the list of ops does not contain %s", name, op)
 		}

@@ -1,5 +1,5 @@
-// Package conventions_test checks the conventions of this repository: imports between packages, sizes of files and
-// functions, names, words of comments, and names in documents. It has no code besides tests.
+// Package conventions_test checks what gofmt, vet and staticcheck do not: imports between packages, links of comments,
+// names in documents, generated lists, and that passes do not name ops. It has no code besides tests.
 package conventions_test
 
 import (
