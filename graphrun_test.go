@@ -20,9 +20,12 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -495,4 +498,86 @@ func TestMisuse(t *testing.T) {
 	var none context.Context
 	_, err = p.Run(none, map[string]*tensor.Tensor{"x": floats(2, 2), "b": floats(2)})
 	assert.Error(t, err)
+}
+
+// A size that the model calls by what is no identifier is given by that name, or by the graph's.
+func TestSizesByTheNamesOfTheModel(t *testing.T) {
+	path := write(t, "m.onnx", swishModel(t, func(m *pb.ModelProto) {
+		m.Graph.Node[1] = &pb.NodeProto{OpType: "Neg", Input: []string{"r"}, Output: []string{"y"}}
+		for _, x := range []*pb.ValueInfoProto{m.Graph.Input[0], m.Graph.Output[0]} {
+			x.Type.TensorType.Shape.Dim[0].DimParam = "batch-size"
+		}
+	}))
+	g, err := graphrun.Load(path)
+	require.NoError(t, err)
+	require.Equal(t, "batch_size (batch-size)", g.SymbolText("batch_size"))
+	for _, name := range []string{"batch-size", "batch_size"} {
+		p, err := graphrun.Compile(g, graphrun.Options{Hints: []map[string]int{{name: 1}, {name: 64}}})
+		require.NoError(t, err, name)
+		classes, err := inspect.Specializations(p)
+		require.NoError(t, err)
+		require.Len(t, classes, 2)
+		_, err = graphrun.Compile(g, graphrun.Options{Sizes: map[string]int{name: 3}})
+		require.NoError(t, err, name)
+		require.NoError(t, g.Clone().Bind(map[string]int{name: 3}))
+		s, err := g.Symbolic(map[string]int{name: 3})
+		require.NoError(t, err)
+		require.Equal(t, 3, s.Hints["batch_size"])
+	}
+	require.ErrorContains(t, g.Clone().Bind(map[string]int{"batch-size": 3, "batch_size": 3}),
+		"batch-size is another name")
+	_, err = graphrun.Compile(g, graphrun.Options{Sizes: map[string]int{"L": 3}})
+	require.EqualError(t, err, `Options.Sizes: the graph has no symbolic dimension "L"; it has batch_size (batch-size)`)
+}
+
+// Own passes plan the graph in their places, for every size that runs bring, and the report tells what they did.
+func TestOwnPasses(t *testing.T) {
+	runs := 0
+	own := passes.Pass{Name: "negate", Doc: "negates outputs", Needs: graph.Typed, Run: func(p *passes.Plan) error {
+		runs++
+		for i, o := range p.Graph.Outputs {
+			n, err := p.Graph.Insert("negated", "neg", []graph.Arg{graph.ArgOf(o.Value)}, nil, "")
+			if err != nil {
+				return err
+			}
+			p.Graph.Nodes = append(p.Graph.Nodes, n)
+			p.Graph.Outputs[i].Value = n.Out[0]
+		}
+		p.Note("%d negated", len(p.Graph.Outputs))
+		return nil
+	}}
+	list, err := passes.After(passes.Passes(), "infer", own)
+	require.NoError(t, err)
+	plain, err := graphrun.Compile(symbolic(), graphrun.Options{})
+	require.NoError(t, err)
+	p, err := graphrun.Compile(symbolic(), graphrun.Options{Passes: list})
+	require.NoError(t, err)
+	list[1] = passes.Pass{} // the program has the list as it was given
+	var names []string
+	for _, done := range p.Report().Passes {
+		names = append(names, done.Pass)
+		if done.Pass == "negate" {
+			assert.Equal(t, report.Pass{Pass: "negate", Doc: "negates outputs", Did: "1 negated", Nodes: 3,
+				MS: done.MS}, done)
+		}
+	}
+	assert.Equal(t, []string{"infer", "negate", "rewrite", "decompose"}, names[:4])
+	for _, n := range []int{3, 5} {
+		in := map[string]*tensor.Tensor{"x": floats(n, 4), "b": floats(4)}
+		want, err := plain.Run(ctx, in)
+		require.NoError(t, err)
+		got, err := p.Run(ctx, in)
+		require.NoError(t, err)
+		for i := range n {
+			for k := range 4 {
+				assert.Equal(t, -want["y"].At(i, k).Float(), got["y"].At(i, k).Float())
+			}
+		}
+	}
+	assert.Equal(t, 4, runs, "for each set of sizes, and for unknown ones")
+
+	_, err = graphrun.Compile(symbolic(), graphrun.Options{Passes: []passes.Pass{own}})
+	assert.ErrorContains(t, err, "pass negate needs a graph that is")
+	_, err = graphrun.Compile(symbolic(), graphrun.Options{Passes: list})
+	assert.ErrorContains(t, err, "pass 1 has no name")
 }

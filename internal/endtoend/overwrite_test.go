@@ -1,4 +1,4 @@
-package graphrun_test
+package endtoend_test
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ func TestRunIntoOverInput(t *testing.T) {
 			p, err := graphrun.Compile(decodeStep(variant, positions), graphrun.Options{Threads: threads})
 			require.NoError(t, err)
 			rng := rand.New(rand.NewPCG(uint64(variant), 9))
-			shared, copied := floats(2, positions, 8), floats(2, positions, 8)
+			shared, copied := eighths(2, positions, 8), eighths(2, positions, 8)
 			sameValues(t, copied, shared, "the start")
 			for step := range 40 {
 				index := tensor.Zeros(tensor.Int64, 2, 1, 8)
@@ -60,16 +60,16 @@ func TestRunIntoOverInput(t *testing.T) {
 						index.Set(tensor.IntScalar(int64(at)), b, 0, e)
 					}
 				}
-				row := floats(2, 1, 8)
+				row := eighths(2, 1, 8)
 				for e := range 16 {
 					row.Set(tensor.FloatScalar(rng.NormFloat64()), e/8, 0, e%8)
 				}
-				in := tensors{"past": copied, "index": index, "row": row}
+				in := map[string]*tensor.Tensor{"past": copied, "index": index, "row": row}
 				want, err := p.Run(ctx, in)
 				require.NoError(t, err)
 				y := tensor.Zeros(tensor.Float32, 2, 1, 8)
 				in["past"] = shared
-				require.NoError(t, p.RunInto(ctx, in, tensors{"y": y, "present": shared}))
+				require.NoError(t, p.RunInto(ctx, in, map[string]*tensor.Tensor{"y": y, "present": shared}))
 				where := fmt.Sprintf("variant %d, %d threads, step %d", variant, threads, step)
 				sameValues(t, want["y"], y, where)
 				sameValues(t, want["present"], shared, where)
@@ -103,19 +103,19 @@ func TestTensorScatterOverInput(t *testing.T) {
 		require.NoError(t, err)
 		p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})
 		require.NoError(t, err)
-		past, rows := floats(2, 3, 6, 4), floats(2, 3, 2, 4)
+		past, rows := eighths(2, 3, 6, 4), eighths(2, 3, 2, 4)
 		for _, at := range [][]int64{{0, 4}, {3, 1}, {4, 4}} {
 			if mode == "circular" {
 				at[0]++ // 5 wraps
 			}
-			in := tensors{"past": past, "rows": rows, "at": tensor.Must(tensor.FromSlice(at, 2))}
+			in := map[string]*tensor.Tensor{"past": past, "rows": rows, "at": tensor.Must(tensor.FromSlice(at, 2))}
 			want, err := p.Run(ctx, in)
 			require.NoError(t, err)
-			require.NoError(t, p.RunInto(ctx, in, tensors{"present": past}))
+			require.NoError(t, p.RunInto(ctx, in, map[string]*tensor.Tensor{"present": past}))
 			sameValues(t, want["present"], past, fmt.Sprint(mode, at))
 		}
-		in := tensors{"past": past, "rows": rows, "at": tensor.Must(tensor.FromSlice([]int64{1, 2}, 2))}
-		out := tensors{"present": past}
+		in := map[string]*tensor.Tensor{"past": past, "rows": rows, "at": tensor.Must(tensor.FromSlice([]int64{1, 2}, 2))}
+		out := map[string]*tensor.Tensor{"present": past}
 		require.NoError(t, p.RunInto(ctx, in, out))
 		if cacheBytes := past.Bytes(); cacheBytes <= p.Need().Arena {
 			t.Errorf("the arena has %d bytes, so the cache of %d bytes may be copied", p.Need().Arena, cacheBytes)
@@ -127,11 +127,11 @@ func TestTensorScatterOverInput(t *testing.T) {
 func TestRunIntoOverInputRejected(t *testing.T) {
 	p, err := graphrun.Compile(decodeStep(4, 5), graphrun.Options{})
 	require.NoError(t, err)
-	past := floats(2, 5, 8)
-	in := tensors{"past": past, "index": tensor.Zeros(tensor.Int64, 2, 1, 8), "row": floats(2, 1, 8)}
-	require.ErrorContains(t, p.RunInto(ctx, in, tensors{"present": past}), `shares memory with input "past"`)
+	past := eighths(2, 5, 8)
+	in := map[string]*tensor.Tensor{"past": past, "index": tensor.Zeros(tensor.Int64, 2, 1, 8), "row": eighths(2, 1, 8)}
+	require.ErrorContains(t, p.RunInto(ctx, in, map[string]*tensor.Tensor{"present": past}), `shares memory with input "past"`)
 	p, err = graphrun.Compile(decodeStep(0, 5), graphrun.Options{})
 	require.NoError(t, err)
-	require.ErrorContains(t, p.RunInto(ctx, in, tensors{"present": tensor.Must(past.View(tensor.Meta{DType: tensor.Float32,
+	require.ErrorContains(t, p.RunInto(ctx, in, map[string]*tensor.Tensor{"present": tensor.Must(past.View(tensor.Meta{DType: tensor.Float32,
 		Shape: past.Shape, Strides: []int{8, 16, 1}}))}), `shares memory with input "past"`)
 }

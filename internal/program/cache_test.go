@@ -1,4 +1,4 @@
-package graphrun_test
+package program_test
 
 import (
 	"bytes"
@@ -69,8 +69,8 @@ var cachedGraphs = map[string]func() *graph.Graph{"perceptron": perceptron, "bot
 	"decided": decided}
 
 // inputsOf returns random inputs for a batch.
-func inputsOf(g *graph.Graph, batch int) tensors {
-	r, in := rand.New(rand.NewPCG(uint64(batch), 7)), tensors{}
+func inputsOf(g *graph.Graph, batch int) map[string]*tensor.Tensor {
+	r, in := rand.New(rand.NewPCG(uint64(batch), 7)), map[string]*tensor.Tensor{}
 	for _, v := range g.Inputs {
 		shape := []int{batch, 96}
 		switch {

@@ -1,4 +1,4 @@
-package graphrun_test
+package program_test
 
 import (
 	"flag"

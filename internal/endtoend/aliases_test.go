@@ -1,4 +1,4 @@
-package graphrun_test
+package endtoend_test
 
 import (
 	"testing"

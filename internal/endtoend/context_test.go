@@ -1,4 +1,4 @@
-package graphrun_test
+package endtoend_test
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 func someModels(t *testing.T) []string {
 	t.Helper()
 	var list []string
-	for _, pattern := range []string{"examples/models/*.json"} {
+	for _, pattern := range []string{"../../examples/models/*.json"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		list = append(list, files...)
@@ -201,7 +201,7 @@ func TestContextsOfRunsPlan(t *testing.T) {
 
 // TestNothingGoesOn checks that ended compiles leave no goroutine.
 func TestNothingGoesOn(t *testing.T) {
-	g, err := graphrun.Load("examples/models/residual.json")
+	g, err := graphrun.Load("../../examples/models/residual.json")
 	require.NoError(t, err)
 	before := runtime.NumGoroutine()
 	var group sync.WaitGroup

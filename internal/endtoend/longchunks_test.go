@@ -1,6 +1,6 @@
 //go:build !race
 
-package graphrun_test
+package endtoend_test
 
 import (
 	"fmt"

@@ -1,7 +1,8 @@
-package graphrun_test
+package endtoend_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -21,7 +22,16 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-type tensors = map[string]*tensor.Tensor
+var ctx = context.Background()
+
+// eighths returns a tensor that counts up from -n/2 in steps of 1/8.
+func eighths(shape ...int) *tensor.Tensor {
+	data := make([]float32, tensor.Numel(shape))
+	for i := range data {
+		data[i] = float32(i-len(data)/2) / 8
+	}
+	return tensor.Must(tensor.FromSlice(data, shape...))
+}
 
 // manyOutputs has outputs of all kinds: made, views of these, views of an input, and a constant.
 func manyOutputs() *graph.Graph {
@@ -34,7 +44,7 @@ func manyOutputs() *graph.Graph {
 	g.Output("input", op.Permute(x, []int{1, 0, 2}))
 	g.Output("sum", op.Sum(op.Add(e, x), op.SumAttrs{Dim: []int{1}}))
 	g.Output("half", op.To(e, op.ToAttrs{DType: tensor.Float16}))
-	return g.Output("constant", g.Constant("c", floats(3, 2)))
+	return g.Output("constant", g.Constant("c", eighths(3, 2)))
 }
 
 // someDecided has outputs whose shapes depend on data.
@@ -47,7 +57,7 @@ func someDecided() *graph.Graph {
 	g.Output("places", places)
 	g.Output("twice", op.Add(places, places))
 	g.Output("x", x)
-	return g.Output("constant", g.Constant("c", floats(3, 2)))
+	return g.Output("constant", g.Constant("c", eighths(3, 2)))
 }
 
 // layouts returns tensors for a value, laid out in many ways, each in memory of its own that is all 0xA5.
@@ -71,7 +81,7 @@ func layouts(m tensor.Meta) map[string]*tensor.Tensor {
 	columns := slices.Clone(rows)
 	slices.Reverse(columns)
 	same := tensor.Empty(tensor.Meta{DType: m.DType, Shape: m.Shape, Strides: m.Strides, Offset: 3})
-	return tensors{"same": same, "rows": dense(rows, 0, 0), "offset": dense(rows, 5, 0), "columns": dense(columns, 1, 0),
+	return map[string]*tensor.Tensor{"same": same, "rows": dense(rows, 0, 0), "offset": dense(rows, 5, 0), "columns": dense(columns, 1, 0),
 		"gaps": dense(rows, 2, 1), "far": dense(columns, 0, 3)}
 }
 
@@ -107,11 +117,11 @@ func TestRunIntoAnyLayout(t *testing.T) {
 				p, err := graphrun.Compile(g, graphrun.Options{Threads: threads, KeepGoing: keep})
 				require.NoError(t, err)
 				for _, n := range []int{3, 1, 0, 5} {
-					in := tensors{"x": floats(n, 6, 4)}
+					in := map[string]*tensor.Tensor{"x": eighths(n, 6, 4)}
 					want, err := p.Run(ctx, in)
 					require.NoError(t, err)
 					for layout := range layouts(want["exp"].Meta) {
-						out, before := tensors{}, map[string][]byte{}
+						out, before := map[string]*tensor.Tensor{}, map[string][]byte{}
 						for name, w := range want {
 							out[name] = layouts(w.Meta)[layout]
 							before[name] = between(out[name])
@@ -124,7 +134,7 @@ func TestRunIntoAnyLayout(t *testing.T) {
 						}
 						for name := range want { // each alone
 							one := layouts(want[name].Meta)[layout]
-							require.NoError(t, p.RunInto(ctx, in, tensors{name: one}))
+							require.NoError(t, p.RunInto(ctx, in, map[string]*tensor.Tensor{name: one}))
 							sameValues(t, want[name], one, name)
 						}
 					}
@@ -143,55 +153,55 @@ func TestRunIntoColumns(t *testing.T) {
 	g.Output("b", op.Neg(x))
 	p, err := graphrun.Compile(g, graphrun.Options{})
 	require.NoError(t, err)
-	whole := floats(5, 8)
+	whole := eighths(5, 8)
 	column := func(at int) *tensor.Tensor {
 		m := tensor.Meta{DType: tensor.Float32, Shape: []int{5, 2}, Strides: []int{8, 1}, Offset: at}
 		return tensor.Must(whole.View(m))
 	}
-	want, err := p.Run(ctx, tensors{"x": column(2)})
+	want, err := p.Run(ctx, map[string]*tensor.Tensor{"x": column(2)})
 	require.NoError(t, err)
-	require.NoError(t, p.RunInto(ctx, tensors{"x": column(2)}, tensors{"a": column(0), "b": column(5)}))
+	require.NoError(t, p.RunInto(ctx, map[string]*tensor.Tensor{"x": column(2)}, map[string]*tensor.Tensor{"a": column(0), "b": column(5)}))
 	sameValues(t, want["a"], column(0), "a")
 	sameValues(t, want["b"], column(5), "b")
-	for message, out := range map[string]tensors{
+	for message, out := range map[string]map[string]*tensor.Tensor{
 		`output "b" shares memory with input "x"`:                           {"b": column(3)},
 		`output "b" shares memory with the tensor given for output "a"`:     {"a": column(4), "b": column(5)},
 		`output "a": more than one element of the written-to tensor refers`: {"a": expandedRow()},
 	} {
 		before := bytes.Clone(whole.Storage().Bytes())
-		assert.ErrorContains(t, p.RunInto(ctx, tensors{"x": column(2)}, out), message)
+		assert.ErrorContains(t, p.RunInto(ctx, map[string]*tensor.Tensor{"x": column(2)}, out), message)
 		assert.Equal(t, before, whole.Storage().Bytes(), message)
 	}
 }
 
-func expandedRow() *tensor.Tensor { return tensor.Must(floats(1, 2).Expanded([]int{5, 2})) }
+func expandedRow() *tensor.Tensor { return tensor.Must(eighths(1, 2).Expanded([]int{5, 2})) }
 
 func TestRunIntoRefuses(t *testing.T) {
 	for _, g := range []*graph.Graph{manyOutputs(), someDecided()} {
 		for _, keep := range []bool{false, true} {
 			p, err := graphrun.Compile(g, graphrun.Options{KeepGoing: keep})
 			require.NoError(t, err)
-			in, c := tensors{"x": floats(2, 6, 4)}, g.Value("c").Const
-			for message, out := range map[string]tensors{
-				`the graph has no output "exq"; did you mean exp?`:                                         {"exq": floats(2, 6, 4)},
+			in, c := map[string]*tensor.Tensor{"x": eighths(2, 6, 4)}, g.Value("c").Const
+			for message, out := range map[string]map[string]*tensor.Tensor{
+				`the graph has no output "exq"; did you mean exp?`:                                         {"exq": eighths(2, 6, 4)},
 				`the tensor given for output "exp" is nil`:                                                 {"exp": nil},
-				`output "exp" has shape [2, 6, 4], but the tensor given for it has shape [6, 4]`:           {"exp": floats(6, 4)},
+				`output "exp" has shape [2, 6, 4], but the tensor given for it has shape [6, 4]`:           {"exp": eighths(6, 4)},
 				`output "exp" is float32, but the tensor given for it is int64`:                            {"exp": tensor.Zeros(tensor.Int64, 2, 6, 4)},
 				`the tensor given for output "exp": setStorage`:                                            {"exp": {Meta: tensor.New(tensor.Float32, 2, 6, 4)}},
 				`the tensor given for output "exp" shares memory with input "x"`:                           {"exp": in["x"]},
 				`the tensor given for output "constant" shares memory with`:                                {"constant": c},
-				`the tensor given for output "exp": more than one element of the written-to tensor refers`: {"exp": tensor.Must(floats(6, 4).Expanded([]int{2, 6, 4}))},
+				`the tensor given for output "exp": more than one element of the written-to tensor refers`: {"exp": tensor.Must(eighths(6, 4).Expanded([]int{2, 6, 4}))},
 			} {
 				assert.ErrorContains(t, p.RunInto(ctx, in, out), message)
 			}
-			assert.ErrorContains(t, p.RunInto(ctx, tensors{"x": floats(2, 5, 4)}, nil), `"x"`)
+			assert.ErrorContains(t, p.RunInto(ctx, map[string]*tensor.Tensor{"x": eighths(2, 5, 4)}, nil), `"x"`)
 			assert.NoError(t, p.RunInto(ctx, in, nil))
-			equal(t, floats(3, 2), c)
+			sameValues(t, eighths(3, 2), c, "c")
 		}
 	}
 	p, err := graphrun.Compile(someDecided(), graphrun.Options{})
 	require.NoError(t, err)
-	err = p.RunInto(ctx, tensors{"x": floats(2, 6, 4)}, tensors{"places": tensor.Zeros(tensor.Int64, 1, 3)})
+	err = p.RunInto(ctx, map[string]*tensor.Tensor{"x": eighths(2, 6, 4)}, map[string]*tensor.Tensor{"places": tensor.Zeros(tensor.Int64, 1, 3)})
 	assert.ErrorContains(t, err, `output "places" has shape [23, 3], but the tensor given for it has shape [1, 3]`)
 	assert.ErrorContains(t, new(graphrun.Program).RunInto(ctx, nil, nil), "not made by Compile")
 }
@@ -208,16 +218,16 @@ func TestRunIntoKeepsGoing(t *testing.T) {
 	g.Output("refused", op.Add(y, z))
 	p, err := graphrun.Compile(g, graphrun.Options{KeepGoing: true})
 	require.NoError(t, err)
-	in := tensors{"x": floats(4), "i": tensor.Must(tensor.FromSlice([]int64{1, 9}, 2)), "y": floats(4), "z": floats(3)}
+	in := map[string]*tensor.Tensor{"x": eighths(4), "i": tensor.Must(tensor.FromSlice([]int64{1, 9}, 2)), "y": eighths(4), "z": eighths(3)}
 	want, err := p.Run(ctx, in)
 	var ran *exec.Incomplete
 	require.ErrorAs(t, err, &ran)
-	out := tensors{"good": floats(4), "bad": floats(2), "refused": floats(4)}
+	out := map[string]*tensor.Tensor{"good": eighths(4), "bad": eighths(2), "refused": eighths(4)}
 	var into *exec.Incomplete
 	require.ErrorAs(t, p.RunInto(ctx, in, out), &into)
 	assert.Equal(t, ran.Error(), into.Error())
 	assert.Len(t, into.MissingOutputs, 2)
-	equal(t, want["good"], out["good"])
+	sameValues(t, want["good"], out["good"], "good")
 }
 
 // Several goroutines run at once, with tensors of their own, and after a while a run allocates a few words.
@@ -230,7 +240,7 @@ func TestRunIntoTogether(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, uint64(worker)))
 			for range 30 {
 				n := rng.IntN(4)
-				in := tensors{"x": floats(n, 6, 4)}
+				in := map[string]*tensor.Tensor{"x": eighths(n, 6, 4)}
 				if n > 0 {
 					in["x"].SetFlat(0, tensor.IntScalar(int64(worker)))
 				}
@@ -238,7 +248,7 @@ func TestRunIntoTogether(t *testing.T) {
 				if !assert.NoError(t, err) {
 					return
 				}
-				out := tensors{"exp": layouts(want["exp"].Meta)["far"], "sum": layouts(want["sum"].Meta)["same"]}
+				out := map[string]*tensor.Tensor{"exp": layouts(want["exp"].Meta)["far"], "sum": layouts(want["sum"].Meta)["same"]}
 				assert.NoError(t, p.RunInto(ctx, in, out))
 				for name := range out {
 					rows := tensor.New(want[name].DType, want[name].Shape...)
@@ -258,10 +268,10 @@ func TestRunIntoAllocatesNothing(t *testing.T) {
 	g := manyOutputs()
 	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})
 	require.NoError(t, err)
-	in := tensors{"x": floats(512, 6, 4)}
+	in := map[string]*tensor.Tensor{"x": eighths(512, 6, 4)}
 	want, err := p.Run(ctx, in)
 	require.NoError(t, err)
-	out := tensors{"exp": want["exp"], "sum": want["sum"], "half": want["half"]}
+	out := map[string]*tensor.Tensor{"exp": want["exp"], "sum": want["sum"], "half": want["half"]}
 	var before, after runtime.MemStats
 	for range 5 {
 		require.NoError(t, p.RunInto(ctx, in, out))
@@ -281,7 +291,7 @@ func TestRelease(t *testing.T) {
 	for _, g := range []*graph.Graph{manyOutputs(), someDecided()} {
 		p, err := graphrun.Compile(g, graphrun.Options{})
 		require.NoError(t, err)
-		in := tensors{"x": floats(512, 6, 4)}
+		in := map[string]*tensor.Tensor{"x": eighths(512, 6, 4)}
 		input := "x"
 		if g.Name == "many" {
 			input = "input"
@@ -304,9 +314,9 @@ func TestRelease(t *testing.T) {
 			assert.PanicsWithValue(t, "tensor: used after Release", func() { out["turned"].At(0, 0, 0) })
 			assert.ErrorContains(t, out["part"].Release(), "released before")
 		}
-		_, err = p.Run(ctx, tensors{"x": out["exp"]})
+		_, err = p.Run(ctx, map[string]*tensor.Tensor{"x": out["exp"]})
 		assert.ErrorContains(t, err, `input "x": used after Release`)
-		assert.ErrorContains(t, p.RunInto(ctx, in, tensors{"exp": out["exp"]}), "used after Release")
+		assert.ErrorContains(t, p.RunInto(ctx, in, map[string]*tensor.Tensor{"exp": out["exp"]}), "used after Release")
 	}
 }
 
@@ -316,7 +326,7 @@ func TestMemoryOfResults(t *testing.T) {
 	g.Output("y", op.Exp(g.Input("x", tensor.Float32, 1<<16)))
 	p, err := graphrun.Compile(g, graphrun.Options{})
 	require.NoError(t, err)
-	in := tensors{"x": floats(1 << 16)}
+	in := map[string]*tensor.Tensor{"x": eighths(1 << 16)}
 	run := func() *tensor.Tensor {
 		out, err := p.Run(ctx, in)
 		require.NoError(t, err)
@@ -343,7 +353,7 @@ func TestMemoryOfResults(t *testing.T) {
 		y = nil
 		runtime.GC()
 	}
-	in["x"] = floats(2, 1<<15)
+	in["x"] = eighths(2, 1<<15)
 	in["x"] = tensor.Must(in["x"].View(tensor.New(tensor.Float32, 1<<16)))
 	in["x"].SetFlat(0, tensor.IntScalar(1))
 	for range 20 {
@@ -361,7 +371,7 @@ func TestResultsLeaveProgramsAlone(t *testing.T) {
 	g.Output("y", op.Exp(g.Input("x", tensor.Float32, 4)))
 	p, err := graphrun.Compile(g, graphrun.Options{})
 	require.NoError(t, err)
-	out, err := p.Run(ctx, tensors{"x": floats(4)})
+	out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": eighths(4)})
 	require.NoError(t, err)
 	collected := make(chan struct{})
 	runtime.AddCleanup(p, func(c chan struct{}) { close(c) }, collected)
