@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -81,7 +82,7 @@ func TestLittleStepsBetweenLargeOnes(t *testing.T) {
 
 // In the steady state a run takes no memory but for what it returns.
 func TestNothingIsAllocated(t *testing.T) {
-	if raceEnabled {
+	if testsize.Race {
 		t.Skip("under the race detector a sync.Pool forgets what it is given now and then")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // and so it does when garbage is collected

@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -53,7 +54,7 @@ type link struct {
 
 // TestNothingIsAllocatedByKernels runs real ops as they are planned: in the steady state a run takes no memory.
 func TestNothingIsAllocatedByKernels(t *testing.T) {
-	if raceEnabled {
+	if testsize.Race {
 		t.Skip("under the race detector a sync.Pool forgets what it is given now and then")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // and so it does when garbage is collected

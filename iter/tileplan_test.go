@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -116,7 +117,7 @@ func TestTileMisuse(t *testing.T) {
 // assertNoAllocs holds a function to taking no memory. Under the race detector pools forget what they have, by intent.
 func assertNoAllocs(t *testing.T, f func()) {
 	t.Helper()
-	if n := testing.AllocsPerRun(20, f); !raceEnabled {
+	if n := testing.AllocsPerRun(20, f); !testsize.Race {
 		assert.Zero(t, n)
 	}
 }

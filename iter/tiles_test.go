@@ -189,7 +189,7 @@ func TestTiles(t *testing.T) {
 	defer func() { loops.CodeAvailable = compiles }()
 	r := rand.New(rand.NewPCG(3, 4))
 	transposed, cases, least := 0, testsize.Of(80, 240), testsize.Of(30, 100)
-	if raceEnabled { // the detector is for what runs at the same time, which is alike
+	if testing.Short() { // the detector is for what runs at the same time, which is alike
 		cases, least = 24, 5 // few are drawn
 	}
 	for k := range cases {

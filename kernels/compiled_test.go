@@ -145,7 +145,7 @@ func loopsOf(op *graph.Op) (loops []*expr.Loop) {
 var onlyInGo = []string{"erfinv", "gcd", "lcm", "lgamma"}
 
 // TestCompiledLoops compares the machine code of every op that has an expression with the interpreter, bit for bit and
-// for all dtypes: in make check for all loops, else for a sample of the loops of each op. New ops are included
+// for all dtypes: in CI for all loops, else for a sample of the loops of each op. New ops are included
 // automatically.
 func TestCompiledLoops(t *testing.T) {
 	sets := jittest.InstructionSets(t, machine.Portable)

@@ -38,7 +38,7 @@ func TestResults(t *testing.T) {
 		if text := resultsOf(t, op, true, some); text != "" {
 			d.AddText(op.Name, text)
 		}
-		if name := op.Name + ", other dtypes"; testsize.Emulated(true, false) {
+		if name := op.Name + ", other dtypes"; testsize.Short(true, false) {
 			d.Skip(name)
 		} else if text := resultsOf(t, op, false, others); text != "" {
 			d.AddText(name, text)

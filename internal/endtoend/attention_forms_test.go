@@ -111,7 +111,7 @@ func TestAttentionForms(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(2026, 11))
 	times := 10
-	if raceEnabled {
+	if testing.Short() {
 		times = 1
 	}
 	for i := range times * len(attentionForms) {

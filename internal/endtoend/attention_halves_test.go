@@ -26,7 +26,7 @@ func TestHalfAttentions(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 16))
 	eps := map[tensor.DType]float64{tensor.Float16: 1. / 2048, tensor.BFloat16: 1. / 256}
 	cases, found := 40, map[tensor.DType]int{}
-	if raceEnabled {
+	if testing.Short() {
 		cases = 4
 	}
 	for i := range cases {

@@ -125,7 +125,7 @@ func TestAttentions(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 7))
 	found := 0
 	cases := testsize.Of(50, 150)
-	if raceEnabled { // the race detector is not for results: fewer cases
+	if testing.Short() { // fewer cases: -short is not for results
 		cases = 15
 	}
 	for i := range cases {

@@ -124,13 +124,13 @@ func checkChain(t *testing.T, rng *rand.Rand, v *graph.Value, steps int) {
 	want, err := graph.Evaluate(g, in)
 	require.NoError(t, err)
 	strategies := layout.All()
-	if raceEnabled { // the race detector needs only one strategy: the parallel parts are the same
+	if testing.Short() { // one strategy: the parallel parts are the same
 		strategies = []layout.Strategy{layout.Propagate}
 	} else if !testsize.All() {
 		strategies = []layout.Strategy{layout.Propagate, strategies[rng.IntN(len(strategies))]}
 	}
 	for _, s := range strategies {
-		p, err := passes.Run(g, passes.Options{Strategy: s, Check: !raceEnabled})
+		p, err := passes.Run(g, passes.Options{Strategy: s, Check: !testing.Short()})
 		require.NoError(t, err)
 		if steps > 0 && loops.CodeAvailable() && s.Name() == layout.Propagate.Name() {
 			assert.Len(t, p.Graph.Nodes, steps)

@@ -215,7 +215,7 @@ func TestUnbindNothing(t *testing.T) {
 // A buffer has hundreds of readers, and its memory is then reused.
 func TestManyUsers(t *testing.T) {
 	seeds, layers := uint64(4), 4
-	if raceEnabled {
+	if testing.Short() {
 		seeds, layers = 1, 2 // the race detector is slow with many threads that wait
 	}
 	for seed := range seeds {

@@ -65,7 +65,7 @@ func drawShared(r *rand.Rand, g *graph.Graph) *graph.Value {
 func TestRewrittenProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(2026, 12))
 	times, rewritten := 300, map[bool]int{}
-	if raceEnabled {
+	if testing.Short() {
 		times = 30
 	}
 	for i := range times {

@@ -69,7 +69,7 @@ func TestSymbolicViews(t *testing.T) {
 	require.NoError(t, json.NewDecoder(z).Decode(&doc))
 	bound, held, refused := 0, 0, 0
 	step := testsize.Of(5, 1)
-	if raceEnabled {
+	if testing.Short() {
 		step = 5
 	}
 	for i := 0; i < len(doc.Cases); i += step {

@@ -135,7 +135,7 @@ func ramps(g *graph.Graph, in map[string]*tensor.Tensor) func(tensor.Meta) *grap
 func TestTails(t *testing.T) {
 	for i, h := range heads {
 		for j, tail := range tails {
-			if raceEnabled && (i+j)%len(tails) != 0 { // with the race detector, each head and each tail once
+			if testing.Short() && (i+j)%len(tails) != 0 { // with the race detector, each head and each tail once
 				continue
 			}
 			t.Run(h.name+", "+tail.name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestTailsOfWinograd(t *testing.T) {
 			want, err := graph.Evaluate(g, in)
 			require.NoError(t, err)
 			impls := []string{"winograd2", "winograd4"}
-			for _, impl := range testsize.Emulated(impls[i%2:i%2+1], impls) { // under an emulator the tails alternate
+			for _, impl := range testsize.Short(impls[i%2:i%2+1], impls) { // under an emulator the tails alternate
 				require.NoError(t, g.Pin("head", graph.Pin{Impl: impl}))
 				p, err := passes.Run(g, passes.Options{Strategy: layout.Optimal})
 				require.NoError(t, err)

@@ -71,7 +71,7 @@ func CheckCalls(t *testing.T, operandCount, elemBytes int, seeds uint64,
 func CheckCallsFor(t *testing.T, cpu machine.Features, operandCount, elemBytes int, seeds uint64,
 	draw func(rng *rand.Rand, cpu machine.Features) Call) {
 	t.Helper()
-	seeds = testsize.Of(seeds/testsize.Emulated[uint64](16, 8), seeds)
+	seeds = testsize.Of(seeds/testsize.Short[uint64](16, 8), seeds)
 	mem, want := make([][]byte, operandCount), make([][]byte, operandCount)
 	for k := range mem {
 		mem[k], want[k] = Guarded(t, operandBytes), make([]byte, operandBytes)

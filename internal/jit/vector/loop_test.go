@@ -364,7 +364,7 @@ func TestTotals(t *testing.T) {
 		t.Run(cpu.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			b := newBench(t)
-			sizes := testsize.Emulated([]int{1, 16, 31, 65, 197}, []int{1, 7, 16, 31, 32, 65, 100, 197, 200})
+			sizes := testsize.Short([]int{1, 16, 31, 65, 197}, []int{1, 7, 16, 31, 32, 65, 100, 197, 200})
 			for _, d := range operationDTypes {
 				for _, o := range []expr.Op{expr.Add, expr.Mul, expr.Min, expr.Max, expr.And, expr.Or} {
 					for _, n := range sizes {
@@ -407,7 +407,7 @@ func TestManyPointers(t *testing.T) {
 	}
 	for _, cpu := range levels(t) {
 		b := newBench(t)
-		for seed := range testsize.Emulated[uint64](12, 40) {
+		for seed := range testsize.Short[uint64](12, 40) {
 			l := &expr.Loop{Code: c, Uniform: scalar, Folds: []expr.Fold{{Op: expr.Max, Value: c.Out[0].Re}},
 				CombinesLanes: seed%2 == 0}
 			rng := rand.New(rand.NewPCG(seed, 5))

@@ -23,7 +23,7 @@ func TestElementaryBits(t *testing.T) {
 	}
 	for i, d := range []tensor.DType{tensor.Float32, tensor.Float64} {
 		for o := expr.Exp; o.Elementary(); o++ {
-			if testsize.Emulated((int(o)+i)%2 == 0, false) {
+			if testsize.Short((int(o)+i)%2 == 0, false) {
 				continue
 			}
 			b := expr.NewBuilder(d, d)

@@ -22,7 +22,7 @@ func TestOperands(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
 		for _, f := range forms() {
-			for range testsize.Emulated(25, 60) {
+			for range testsize.Short(25, 60) {
 				n := f.N()
 				p := Part{r.IntN(3), r.IntN(3), 0, 0}
 				p.RowEnd, p.ColEnd = p.Row+1+r.IntN(n-p.Row), p.Col+1+r.IntN(n-p.Col)
@@ -172,7 +172,7 @@ func TestResults(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, cpu := range jittest.InstructionSets(t, machine.Portable) {
 		for _, f := range forms() {
-			for i := range testsize.Emulated(max(40, len(epilogues)), 120) {
+			for i := range testsize.Short(max(40, len(epilogues)), 120) {
 				x := resultCheck{r: r, cpu: cpu, form: f, rows: 1 + r.IntN(f.M), cols: 1 + r.IntN(f.M), bias: i%2 == 0,
 					channels: 1 + r.IntN(40), tiles: 1 + r.IntN(4), epilogue: epilogues[i%len(epilogues)]}
 				x.run(t)

@@ -33,7 +33,7 @@ func byteOperand(r *rand.Rand, d tensor.DType, span int64, shape ...int) *tensor
 // groups, with and without packed weights.
 func TestConvBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 3))
-	compiled, calls := 0, testsize.Emulated(40, 120)
+	compiled, calls := 0, testsize.Short(40, 120)
 	for i := range calls {
 		channels := []int{1, 3, 4, 8, 20}[r.IntN(5)]
 		groups := 1
@@ -68,7 +68,7 @@ func TestConvBytes(t *testing.T) {
 // several groups of rows, tiles that overlap, and scales that are NaN or saturate all results.
 func TestConvBytesDepthwise(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 5))
-	compiled, calls := 0, testsize.Emulated(40, 120)
+	compiled, calls := 0, testsize.Short(40, 120)
 	for i := range calls {
 		channels, kh, kw := []int{2, 7, 16, 31, 32, 63, 64, 65, 96, 130}[r.IntN(10)], 1+r.IntN(6), 1+r.IntN(6)
 		at := graph.Attrs{"stride": []int{1 + r.IntN(3), 1 + r.IntN(3)}, "groups": channels,

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -104,7 +105,7 @@ func TestTorchCells(t *testing.T) {
 // TestCellsDoNotAllocate runs the steps of layers again and again: of few sequences and of many, both ways, and with
 // two products a step.
 func TestCellsDoNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if testsize.Race {
 		t.Skip("under the race detector a sync.Pool forgets what it is given now and then")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // and so it does when garbage is collected

@@ -230,7 +230,7 @@ func TestSelectOps(t *testing.T) {
 
 func TestSelectConvert(t *testing.T) {
 	needArm64(t)
-	rounds := testsize.Emulated(2, 6)
+	rounds := testsize.Short(2, 6)
 	for _, to := range stored {
 		for _, from := range stored {
 			each(t, rounds, []tensor.DType{to}, []tensor.DType{from}, func(p *passTest, x []lane.Value) {
@@ -290,7 +290,7 @@ func TestSelectLookup(t *testing.T) {
 // TestSelectRandom tests random loops of operations on values of all dtypes.
 func TestSelectRandom(t *testing.T) {
 	needArm64(t)
-	for seed := range testsize.Emulated[uint64](40, 80) {
+	for seed := range testsize.Short[uint64](40, 80) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		one := func(list []tensor.DType) tensor.DType { return list[rng.IntN(len(list))] }
 		out, in := []tensor.DType{one(stored), one(stored)}, []tensor.DType{one(stored), one(stored), one(stored)}

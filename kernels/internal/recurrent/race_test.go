@@ -1,6 +1,0 @@
-//go:build race
-
-package recurrent_test
-
-// raceEnabled says that the race detector is built in.
-const raceEnabled = true
