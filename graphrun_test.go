@@ -22,6 +22,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -307,6 +308,7 @@ func TestPins(t *testing.T) {
 
 // All strategies give the same values, in the layout of the graph.
 func TestStrategies(t *testing.T) {
+	testsize.Long(t)
 	g, err := graphrun.Load(residual)
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"image": floats(2, 8, 16, 16), "skip": floats(2, 8, 16, 16)}
@@ -411,6 +413,7 @@ func TestMemoryLimit(t *testing.T) {
 
 // The report's JSON has lists where there is nothing to list, and no key that is not described.
 func TestReport(t *testing.T) {
+	testsize.Long(t)
 	g, err := graphrun.Load(residual)
 	require.NoError(t, err)
 	var dump bytes.Buffer

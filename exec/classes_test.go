@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -61,6 +62,7 @@ func TestAClassIsPlannedOnce(t *testing.T) {
 
 // Runs at the same time share what one of them prepares.
 func TestClassesAtTheSameTime(t *testing.T) {
+	testsize.Long(t)
 	var c counting
 	r, err := exec.NewRunner(manySegments(), c.plan, exec.Options{Threads: 2, Costs: anyWork()})
 	require.NoError(t, err)
@@ -86,6 +88,7 @@ func TestClassesAtTheSameTime(t *testing.T) {
 
 // What is kept is bounded: the class that was used least recently goes.
 func TestClassesAreBounded(t *testing.T) {
+	testsize.Long(t)
 	g := graph.New("g", lookupDynamic)
 	g.Output("y", g.Apply("half", nil, g.Apply("positive", nil, g.Input("x", tensor.Float32, 6))[0])[0])
 	var c counting
@@ -111,6 +114,7 @@ func TestClassesAreBounded(t *testing.T) {
 
 // Operands that begin elsewhere in their storage are of one class, unless an op sees where.
 func TestClassesOfOffsets(t *testing.T) {
+	testsize.Long(t)
 	for _, sees := range []bool{false, true} {
 		look := defined(graph.Op{
 			Semantics: graph.Semantics{

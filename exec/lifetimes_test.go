@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -52,6 +53,7 @@ func TestLifetimes(t *testing.T) {
 // TestMemoryIsTakenOverInOrder has steps that use the same memory for different values wait for one another: also those
 // that write parts of one value, where the first of them took the memory over and others do not depend on it.
 func TestMemoryIsTakenOverInOrder(t *testing.T) {
+	testsize.Long(t)
 	shared := 0
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 3))

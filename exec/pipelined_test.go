@@ -118,6 +118,7 @@ func TestBands(t *testing.T) {
 
 // Where memory is short steps run one after the other, and need less of it.
 func TestBandsNeedMemory(t *testing.T) {
+	testsize.Long(t)
 	op := windowSums("flow", -1)
 	g := flowGraph(op, op, op, op, op)
 	band := compileAs(t, g, exec.Options{Threads: 1})
@@ -135,6 +136,7 @@ func TestBandsNeedMemory(t *testing.T) {
 
 // A chunk that fails ends the run in the name of its step, with everything that was begun ended.
 func TestBandsFail(t *testing.T) {
+	testsize.Long(t)
 	op := windowSums("flow", -1)
 	rec := &recorder{}
 	g := flowGraph(op, windowSums("broken", 5), op)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -66,6 +67,7 @@ func TestManyThatCannotBeCompiled(t *testing.T) {
 
 // Values that take turns in the arena do not go one a round, and no more of them go than must.
 func TestManyThatTakeTurns(t *testing.T) {
+	testsize.Long(t)
 	const n, size = 200, 1000
 	for _, must := range []int{1, 5, 77, n} {
 		compiled := 0

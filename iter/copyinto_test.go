@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/graphrun/graphrun/internal/interrupt/interrupttest"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -33,6 +34,7 @@ func ExampleCopyInto() {
 // A copy is what an element by element copy of the broadcast source gives, for all dtypes,
 // layouts and numbers of workers, and touches nothing beside the destination.
 func TestCopyIntoIsElementwise(t *testing.T) {
+	testsize.Long(t)
 	rapid.Check(t, func(t *rapid.T) {
 		shape := rapid.SliceOfN(rapid.SampledFrom([]int{0, 1, 2, 3, 5, 33, 130}), 0, 3).Draw(t, "shape")
 		to := rapid.SampledFrom(tensor.DTypes()).Draw(t, "to")
@@ -56,6 +58,7 @@ func TestCopyIntoIsElementwise(t *testing.T) {
 
 // Transposes are cut into tiles; large ones run over all kinds of edges.
 func TestCopyIntoTransposes(t *testing.T) {
+	testsize.Long(t)
 	for _, d := range []tensor.DType{tensor.Bool, tensor.Float16, tensor.Float32, tensor.Int64, tensor.Complex128} {
 		src := filled(tensor.New(d, 3, 257, 300))
 		m, err := src.Transpose(1, 2)
@@ -74,6 +77,7 @@ func TestCopyIntoTransposes(t *testing.T) {
 // What PyTorch says of x.copy_(y) over one storage, CopyInto says, and what it accepts it
 // copies without damage.
 func TestCopyIntoOverlapAsPyTorch(t *testing.T) {
+	testsize.Long(t)
 	refused, copied := 0, 0
 	for _, c := range overlapCases(t) {
 		if c.op != "copy" {
@@ -132,6 +136,7 @@ func TestCopyIntoMistakes(t *testing.T) {
 
 // A long copy of any layout looks at the context and ends with it; elements that share an address hold the last value.
 func TestCopyElementsEnds(t *testing.T) {
+	testsize.Long(t)
 	const n = 1 << 19
 	src := tensor.Empty(tensor.New(tensor.Int32, 4, n))
 	for i := range 4 {

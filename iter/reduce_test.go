@@ -206,6 +206,7 @@ func scattered(m tensor.Meta) *tensor.Tensor {
 
 // Sums stay within the bound of the documentation of Fold, against exact sums.
 func TestSumBound(t *testing.T) {
+	testsize.Long(t)
 	wide := iter.FoldOf(0.0, func(a, x float64, _ int) float64 { return a + x },
 		func(a, b float64) float64 { return a + b }, func(a float64) float64 { return a })
 	narrow := iter.FoldOf(float32(0), func(a, x float32, _ int) float32 { return a + x },

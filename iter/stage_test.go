@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -12,6 +13,7 @@ import (
 // TestTurned adds an operand that is faster across rows than along them, of the dtype of the others or converted, in
 // sizes that fit pieces and do not, task by task; the largest results are written past the caches.
 func TestTurned(t *testing.T) {
+	testsize.Long(t)
 	f := tensor.Float32
 	for _, c := range []struct {
 		rows, cols int

@@ -185,6 +185,7 @@ func (c *tiled) inHalves(t *testing.T, r *rand.Rand, it *iter.Iterator, ptrs []u
 // TestTiles computes sums over drawn layouts in all ways there are: whole, by tasks in any order, by ranges that begin
 // and end anywhere, by workers. Nothing but the results may be written.
 func TestTiles(t *testing.T) {
+	testsize.Long(t)
 	compiles := loops.CodeAvailable
 	defer func() { loops.CodeAvailable = compiles }()
 	r := rand.New(rand.NewPCG(3, 4))

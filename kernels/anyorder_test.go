@@ -204,6 +204,7 @@ func moreExamples(name string) []graph.Example {
 // TestAnyOrder checks that every implementation writes correct results in all orders that it declares, for all dtypes.
 // An op that writes only the inferred order must give a FixedLayoutReason.
 func TestAnyOrder(t *testing.T) {
+	testsize.Long(t)
 	anyOrder := 0
 	for _, op := range kernels.All() {
 		if op.Compile == nil || op.RunDynamic != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
@@ -55,6 +56,7 @@ func exampleCallOf(t *testing.T, o *graph.Op, ex graph.Example) *graph.Call {
 // TestIndexBounds checks the declared bounds of integer operands: an op that rejects large integers must declare a
 // bound, accept the greatest integer below it, and reject the bound itself.
 func TestIndexBounds(t *testing.T) {
+	testsize.Long(t)
 	const large = 1000
 	bounds, rejected := 0, 0
 	for _, o := range kernels.All() {

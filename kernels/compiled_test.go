@@ -148,6 +148,7 @@ var onlyInGo = []string{"erfinv", "gcd", "lcm", "lgamma"}
 // for all dtypes: in CI for all loops, else for a sample of the loops of each op. New ops are included
 // automatically.
 func TestCompiledLoops(t *testing.T) {
+	testsize.Long(t)
 	sets := jittest.InstructionSets(t, machine.Portable)
 	var compiled sync.Map
 	all, seen := 0, map[string]bool{}
@@ -208,6 +209,7 @@ func TestCompiledLoops(t *testing.T) {
 // TestEmittedForms compares every form of instruction in the code of ops for amd64 with Go's assembler, and checks the
 // rules for code that the runtime does not know. It does not execute the code.
 func TestEmittedForms(t *testing.T) {
+	testsize.Long(t)
 	var forms jittest.Forms
 	seen := map[string]bool{}
 	step := testsize.Of(50, 1)
@@ -248,6 +250,7 @@ const callLimit = 300_000
 // TestCallsAreShort counts the instructions of the longest calls of the code of every op: one row, and the maximum
 // number of rows of one element.
 func TestCallsAreShort(t *testing.T) {
+	testsize.Long(t)
 	cpu := jittest.InstructionSets(t, machine.Portable)[0]
 	seen := map[string]bool{}
 	longest, counted, step := 0, 0, testsize.Of(25, 1)

@@ -88,6 +88,7 @@ func (r *rooms) run(t *testing.T, k compiledCall, in []*tensor.Tensor, behind bo
 // TestGuarded runs the examples of every op in every dtype between inaccessible pages, and compares the results with
 // those in ordinary memory.
 func TestGuarded(t *testing.T) {
+	testsize.Long(t)
 	ran := map[string]bool{}
 	var r rooms
 	for _, op := range kernels.All() {
@@ -144,6 +145,7 @@ func (r *rooms) compare(t *testing.T, k compiledCall, in []*tensor.Tensor) error
 // TestCompiledCalls runs ops that have an expression on layouts of all kinds between inaccessible pages, and compares
 // the bits with the interpreter's on dense operands.
 func TestCompiledCalls(t *testing.T) {
+	testsize.Long(t)
 	ops, calls := map[string]bool{}, 0
 	var r rooms
 	for _, op := range kernels.All() {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -22,6 +23,7 @@ const guardsFile = "testdata/guards.txt"
 // TestGuards compares the guards that inference of each example adds if all sizes are unknown with a list. A condition
 // that is asked needlessly, such as whether a value is empty, adds a guard, and results then hold for fewer sizes.
 func TestGuards(t *testing.T) {
+	testsize.Long(t)
 	var all strings.Builder
 	for _, op := range kernels.All() {
 		for i, example := range op.Examples {

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
@@ -16,6 +17,7 @@ import (
 
 // TestCatalogue checks every op's contract and compares its examples with its reference.
 func TestCatalogue(t *testing.T) {
+	testsize.Long(t)
 	for _, op := range kernels.All() {
 		t.Run(op.Name, func(t *testing.T) {
 			checkContract(t, op)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -18,6 +19,7 @@ import (
 
 // TestPointwiseOracle compares pointwise ops with PyTorch's results: see oracleFolders.
 func TestPointwiseOracle(t *testing.T) {
+	testsize.Long(t)
 	for _, dir := range oracleFolders(t, "elementwise", "pairs", "promotion") {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join(dir, "graph.json"))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/npz"
@@ -31,6 +32,7 @@ type productGraph struct {
 // TestProductOracle compares products with PyTorch's results, including values where a folder has them: see
 // oracleFolders.
 func TestProductOracle(t *testing.T) {
+	testsize.Long(t)
 	compared := 0
 	for _, dir := range oracleFolders(t, "nn") {
 		compared += productOracle(t, dir)

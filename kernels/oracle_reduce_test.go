@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -31,6 +32,7 @@ type torchAnswers struct {
 // TestReduceOracle compares reductions with PyTorch's results: layouts, dtypes, errors and, where the case has
 // inputs.npz, values. See oracleFolders.
 func TestReduceOracle(t *testing.T) {
+	testsize.Long(t)
 	compared := 0
 	for _, d := range oracleFolders(t, "reductions", "nn", "promotion") {
 		t.Run(filepath.Base(d), func(t *testing.T) { compared += checkReduceOracle(t, d) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -37,6 +38,7 @@ type oracleValue struct {
 // TestViewsAgainstPyTorch infers the cases of all families that contain views, copies and joins: see oracleFolders.
 // Where a folder has values, kernels are run too.
 func TestViewsAgainstPyTorch(t *testing.T) {
+	testsize.Long(t)
 	compared := 0
 	for _, dir := range oracleFolders(t, "views", "copies", "broken", "pairs", "nn") {
 		data, err := os.ReadFile(filepath.Join(dir, "graph.json"))

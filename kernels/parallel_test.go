@@ -13,6 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graph/batch"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
@@ -21,6 +22,7 @@ import (
 // TestParallel compares every loop that an op claims to be parallel with its reference: the reference of the slices of
 // the operands computes the slices of the results, bit by bit. Ops without a loop in any example are listed.
 func TestParallel(t *testing.T) {
+	testsize.Long(t)
 	var without []string
 	loops := 0
 	for _, op := range kernels.All() {
@@ -222,6 +224,7 @@ func indices(shape []int) iter.Seq2[int, []int] {
 // and size, as the rows. The other operands are constants. Where package batch proves that the rows are independent,
 // the graph for one row computes each row of the results, bit by bit, and the graph for more rows has their shape.
 func TestRows(t *testing.T) {
+	testsize.Long(t)
 	proved := map[string]bool{}
 	for _, op := range kernels.All() {
 		t.Run(op.Name, func(t *testing.T) {

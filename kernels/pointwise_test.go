@@ -14,6 +14,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -93,6 +94,7 @@ func randomDense(r *rand.Rand, m tensor.Meta) tensor.Meta {
 // TestPointwise runs the ops that follow their operands' layouts on random layouts of every supported dtype, alone and
 // mixed, and requests dense layouts other than the inferred one.
 func TestPointwise(t *testing.T) {
+	testsize.Long(t)
 	allowed := readRejected(t)
 	for _, op := range kernels.All() {
 		if op.Kind != graph.FollowsOperands {
@@ -237,6 +239,7 @@ func readGzip(t *testing.T, path string) []byte {
 
 // TestPointwiseVectors compares dtypes, layouts, errors and values with PyTorch's.
 func TestPointwiseVectors(t *testing.T) {
+	testsize.Long(t)
 	dir := filepath.Join("testdata", "pointwise")
 	g, err := graphfile.Parse(bytes.NewReader(readGzip(t, filepath.Join(dir, "graph.json.gz"))), kernels.Lookup,
 		graphfile.Options{Name: "graph.json", Dir: dir})

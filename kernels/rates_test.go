@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/tensor"
@@ -16,6 +17,7 @@ import (
 // TestRates checks that the list of rates, the profile and the prices of all examples agree: every rate that a price
 // uses is listed and has a value, and every listed rate is used by the calls that measure it.
 func TestRates(t *testing.T) {
+	testsize.Long(t)
 	listed, profile := map[string]bool{}, machine.DefaultProfile()
 	for _, r := range kernels.Rates() {
 		if listed[r.Name] || r.Unit == "" {
@@ -79,6 +81,7 @@ func eachCall(t *testing.T, f func(op *graph.Op, c *graph.Call)) {
 // TestWorksAreIndependent checks that prices are additive: walks, work, and the cost of reading an operand must not
 // depend on the layouts of other operands, nor on buffer aliasing of others.
 func TestWorksAreIndependent(t *testing.T) {
+	testsize.Long(t)
 	r := rand.New(rand.NewPCG(2026, 22))
 	eachCall(t, func(op *graph.Op, c *graph.Call) {
 		for range 8 {

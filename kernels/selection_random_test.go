@@ -83,6 +83,7 @@ func (r selectionDraw) check(t *testing.T, name string, a graph.Attrs, in ...*te
 }
 
 func TestSelectionIndexing(t *testing.T) {
+	testsize.Long(t)
 	r := selectionDraw{rand.New(rand.NewPCG(1, 4))}
 	for i := range testsize.Of(40, 150) {
 		rank, d := 1+r.IntN(4), r.dtype()
@@ -123,6 +124,7 @@ func TestSelectionIndexing(t *testing.T) {
 }
 
 func TestSelectionTuples(t *testing.T) {
+	testsize.Long(t)
 	r := selectionDraw{rand.New(rand.NewPCG(2, 4))}
 	for range 300 {
 		rank, d := 1+r.IntN(4), r.dtype()
@@ -153,6 +155,7 @@ func TestSelectionTuples(t *testing.T) {
 }
 
 func TestSelectionOrder(t *testing.T) {
+	testsize.Long(t)
 	r := selectionDraw{rand.New(rand.NewPCG(3, 4))}
 	for i := range 150 {
 		rank, d := 1+r.IntN(3), r.dtype()
@@ -172,6 +175,7 @@ func TestSelectionOrder(t *testing.T) {
 }
 
 func TestSelectionImages(t *testing.T) {
+	testsize.Long(t)
 	r := selectionDraw{rand.New(rand.NewPCG(4, 4))}
 	modes := []string{"nearest", "linear", "cubic"}
 	coordinates := strings.Split(
@@ -200,6 +204,7 @@ func TestSelectionImages(t *testing.T) {
 }
 
 func TestSelectionProducts(t *testing.T) {
+	testsize.Long(t)
 	r := selectionDraw{rand.New(rand.NewPCG(5, 4))}
 	equations := []string{"ab,bc,cd->ad", "ab,bc->ca", "abc,cb->a", "aab,bc->ac", "ab,ab->", "a,b,c->cab",
 		"a...,...b->b...a", "abc->", "abcd,badc->dc", "ab,cd->", "abc,abd->adc"}
@@ -231,6 +236,7 @@ func TestSelectionProducts(t *testing.T) {
 }
 
 func TestSelectionRefusals(t *testing.T) {
+	testsize.Long(t)
 	r := selectionDraw{rand.New(rand.NewPCG(6, 4))}
 	far := tensor.Must(tensor.FromSlice([]int64{0, 5, 1}, 3))
 	for _, name := range []string{"gather", "index_select"} {
@@ -247,6 +253,7 @@ func TestSelectionRefusals(t *testing.T) {
 }
 
 func TestSelectionRandom(t *testing.T) {
+	testsize.Long(t)
 	for _, name := range []string{"rand", "randn"} {
 		op := kernels.Lookup(name)
 		c, err := kerneltest.CallOf(op, graph.Attrs{"size": []int{100, 200}, "seed": 3}, nil)

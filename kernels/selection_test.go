@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -51,6 +52,7 @@ func (v *selectionValue) tensor() (*tensor.Tensor, error) {
 
 // TestSelectionTorch compares kernels with PyTorch's values, and layouts where the case has them.
 func TestSelectionTorch(t *testing.T) {
+	testsize.Long(t)
 	raw, err := os.ReadFile("testdata/selection.json")
 	if err != nil {
 		t.Fatal(err)

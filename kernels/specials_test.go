@@ -27,6 +27,7 @@ const specials = 605
 // TestSpecialNumbers compares the kernels of pointwise ops with their references on special numbers: infinities, NaN,
 // zeros of both signs, and the least and greatest numbers of each dtype.
 func TestSpecialNumbers(t *testing.T) {
+	testsize.Long(t)
 	ops, calls, drawn, step := map[string]bool{}, 0, 0, testsize.Of(4, 1)
 	for _, op := range kernels.All() {
 		if op.Kind != graph.FollowsOperands || op.Ref == nil {

@@ -16,6 +16,7 @@ import (
 // TestPointwiseKernelsFitTheirIterations checks that for all dtypes that a pointwise op infers, its kernel has the
 // types of its iteration; the iterator rejects others when the kernel is compiled.
 func TestPointwiseKernelsFitTheirIterations(t *testing.T) {
+	testsize.Long(t)
 	compiled, rejected, step := 0, 0, testsize.Of(11, 1)
 	for _, op := range kernels.All() {
 		if op.Pointwise == nil || op.Compile == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -217,6 +218,7 @@ func compareSizes(op *graph.Op, e graph.Example, r *rand.Rand) (others int, err 
 
 // TestUnknownSizes infers the examples of all ops with symbols for all sizes.
 func TestUnknownSizes(t *testing.T) {
+	testsize.Long(t)
 	for _, op := range kernels.All() {
 		others := 0
 		var failed error

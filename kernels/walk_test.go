@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/npz"
@@ -76,6 +77,7 @@ func nextElements(flat map[string]*tensor.Tensor, at map[string]int, d tensor.DT
 
 // TestWalk compares dtypes, layouts, aliasing, errors and values of kernels and references with PyTorch's.
 func TestWalk(t *testing.T) {
+	testsize.Long(t)
 	w := readWalk(t)
 	rejected := w.graph.InferAll()
 	ops := map[string]int{}

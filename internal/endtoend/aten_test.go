@@ -17,6 +17,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -113,6 +114,7 @@ func plainNumbers(v any) any {
 // TestATen compares calls with PyTorch: dtypes, shapes and strides as inferred, and values of runs and of the
 // reference. Calls that PyTorch rejects must be rejected.
 func TestATen(t *testing.T) {
+	testsize.Long(t)
 	files, err := filepath.Glob("testdata/aten_*.json.gz")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)

@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -46,6 +47,7 @@ func bindsFreely(g *graph.Graph, n int) (bool, error) {
 // TestOpsStaySymbolic makes a symbol of each size of each example of all ops. Only the listed ops may bind it if other
 // sizes are possible.
 func TestOpsStaySymbolic(t *testing.T) {
+	testsize.Long(t)
 	asked := 0
 	for _, op := range kernels.All() {
 		binds := false

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -16,6 +17,7 @@ import (
 
 // TestCertificates certifies the plans of random graphs, and applies the solutions of the certificates.
 func TestCertificates(t *testing.T) {
+	testsize.Long(t)
 	copies := 0
 	for seed := range uint64(60) {
 		g, _ := grow(seed)
@@ -70,6 +72,7 @@ func (s *asking) Choose(p *layout.Problem) (*layout.Assignment, error) {
 // TestOutcomes checks the outcomes of labels on random graphs: their costs, that lists of plans start with the cheapest
 // one, are sorted and have no duplicates, and the signs of advice and of breakpoints.
 func TestOutcomes(t *testing.T) {
+	testsize.Long(t)
 	plans, breaks, hints := 0, 0, 0
 	for seed := range uint64(60) {
 		g, _ := grow(seed)

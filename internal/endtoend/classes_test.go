@@ -12,6 +12,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -107,6 +108,7 @@ func nearFloat(a, b float32) bool {
 
 // TestClasses runs each program of random graphs at several random sizes, among them 0 and 1.
 func TestClasses(t *testing.T) {
+	testsize.Long(t)
 	runs, seeds := 0, randomGraphs(150)
 	for seed := range seeds {
 		runs += runClasses(t, seed)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -155,6 +156,7 @@ func drawImages(g *graph.Graph, rng *rand.Rand, constant func(shape ...int) *gra
 // TestClassesOfWays compares programs, whose implementations were chosen for other sizes, with plans for each size. A
 // way through a call that exists at the hint must be right or rejected at all sizes of the class.
 func TestClassesOfWays(t *testing.T) {
+	testsize.Long(t)
 	runs, seeds := 0, randomGraphs(90)
 	for seed := range seeds {
 		runs += runWays(t, seed)

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -46,6 +47,7 @@ func TestNormOfAConvolutionIsOneLoop(t *testing.T) {
 // The results of composite ops have the inferred layouts for any layout of the operand: permuted, a slice, with
 // dimensions of size 1.
 func TestPartsAreLaidOutAsTheWhole(t *testing.T) {
+	testsize.Long(t)
 	for _, in := range []tensor.Meta{
 		tensor.New(f32, 2, 4, 1, 3).WithStrides([]int{30, 1, 7, 10}),
 		tensor.New(f32, 1, 4, 3).WithStrides([]int{1, 3, 1}),
@@ -76,6 +78,7 @@ func TestNumbersWithinALoop(t *testing.T) {
 // Quantized convolutions become convolutions of bytes if the processor multiplies bytes. Their results are exactly
 // those of the definition under all strategies.
 func TestQuantizedConvolutionsAreOfBytes(t *testing.T) {
+	testsize.Long(t)
 	g := graph.New("g", kernels.Lookup)
 	in := tensor.Zeros(tensor.Uint8, 1, 5, 9, 9)
 	for i := range in.Numel() {

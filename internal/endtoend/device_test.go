@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/software"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
@@ -258,6 +259,7 @@ func (c *counting) Alloc(bytes int, host bool) (*device.Buffer, error) {
 // TestDeviceMemory: the programs of all sizes share a constant on the device, and only the sizes that were used last
 // keep memory there.
 func TestDeviceMemory(t *testing.T) {
+	testsize.Long(t)
 	c := &counting{Device: software.Open()}
 	devices.Register("counting", func() (graph.Device, error) { return backend.New(c), nil })
 	g := graphrun.New("sizes")

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/expr/interp"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -123,6 +124,7 @@ const elements = 700 // more than one block
 
 // TestOpsAsText compares formulas with the kernels of their ops, for each dtype that both support.
 func TestOpsAsText(t *testing.T) {
+	testsize.Long(t)
 	for _, o := range ops {
 		f, err := expr.Parse(o.text)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -140,6 +141,7 @@ func BenchmarkInfer(b *testing.B) {
 
 // TestInferenceAllocates counts the allocations of the calls of BenchmarkInfer.
 func TestInferenceAllocates(t *testing.T) {
+	testsize.Long(t)
 	for _, c := range inferred {
 		t.Run(c.name, func(t *testing.T) {
 			g := inferredGraph(t, c.op, c.attrs, c.operands)

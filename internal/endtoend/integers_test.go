@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -284,6 +285,7 @@ func TestGreatestOfQuantizedNumbers(t *testing.T) {
 // TestQuantizesAnyNumber quantizes infinities, NaN, huge and tiny numbers, and numbers half-way between levels, with or
 // without bounds and an added constant. The levels are those of the definition.
 func TestQuantizesAnyNumber(t *testing.T) {
+	testsize.Long(t)
 	r := rand.New(rand.NewPCG(2026, 23))
 	for i := range 24 {
 		q := &quantizedGraph{r: r, g: graph.New("g", kernels.Lookup)}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -108,6 +109,7 @@ func joinedGraph(seed uint64) (*graph.Graph, *rand.Rand) {
 // The plans of graphs that join values have the cost of the solver's optimum, which brute force confirms, and pinned
 // values have their layouts.
 func TestOptimumOfJoins(t *testing.T) {
+	testsize.Long(t)
 	compared, placed := 0, 0
 	for seed := range uint64(randomGraphs(300)) {
 		g, rng := joinedGraph(seed)

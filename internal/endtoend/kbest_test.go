@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -19,6 +20,7 @@ import (
 // TestBestPlans compares the lists of cheapest plans of small random graphs with an enumeration of all assignments.
 // Assignments with the same steps are one plan.
 func TestBestPlans(t *testing.T) {
+	testsize.Long(t)
 	const most = 3000 // assignments
 	graphs, merged := 0, 0
 	for seed := range uint64(150) {

@@ -21,6 +21,7 @@ import (
 	graphexec "github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/tensor"
@@ -156,6 +157,7 @@ func denyExecution() error {
 // TestWithoutExecutableMemory runs processes in which memory cannot be made executable, from the start or after some
 // code was mapped. That code still runs, and the rest runs in Go.
 func TestWithoutExecutableMemory(t *testing.T) {
+	testsize.Long(t)
 	if when := os.Getenv("DENY_EXECUTION"); when != "" {
 		var early *graphexec.Program
 		if when == "later" {

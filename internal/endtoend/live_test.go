@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -18,6 +19,7 @@ import (
 // TestLiveBytes compares the lower bound on the memory of values with the memory of programs, for several strategies
 // and random graphs.
 func TestLiveBytes(t *testing.T) {
+	testsize.Long(t)
 	exact, all := 0, 0
 	for seed := range uint64(101) {
 		g, _ := grow(seed)

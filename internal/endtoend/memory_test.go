@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -13,6 +14,7 @@ import (
 // TestCheapestWithin compares the plan and the bound with a list of plans. The graphs have no constants, so that the
 // limit excludes no plan; instead the plans with a certain number of copies are rejected.
 func TestCheapestWithin(t *testing.T) {
+	testsize.Long(t)
 	found := 0
 	for seed := range uint64(60) {
 		g, _ := grow(seed)

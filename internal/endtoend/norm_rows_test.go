@@ -89,6 +89,7 @@ var normChains = []normChain{
 // TestNormsAreRows compares norms of images with the definition, with ops before and after them in the same step or in
 // others, for several layouts.
 func TestNormsAreRows(t *testing.T) {
+	testsize.Long(t)
 	rng := rand.New(rand.NewPCG(5, 1))
 	image := tensor.New(f32, 2, 12, 3, 12)
 	for _, c := range normChains {

@@ -332,6 +332,7 @@ func without(list []passes.Pass, name string) []passes.Pass {
 
 // TestOptimum plans random graphs. GRAPHRUN_OPTIMUM=FIRST:COUNT chooses other seeds.
 func TestOptimum(t *testing.T) {
+	testsize.Long(t)
 	first, count := uint64(0), testsize.Of[uint64](120, 1000)
 	if text := os.Getenv("GRAPHRUN_OPTIMUM"); text != "" {
 		_, err := fmt.Sscanf(text, "%d:%d", &first, &count)
@@ -357,6 +358,7 @@ func TestOptimum(t *testing.T) {
 // TestOptimumOfRareGraphs has graphs that once failed: the optimum was not that of brute force, a strategy had a lower
 // cost, the graph was rejected, or the plan had another price.
 func TestOptimumOfRareGraphs(t *testing.T) {
+	testsize.Long(t)
 	for _, seed := range []uint64{
 		11922, 13565, 14052, // outputs that are reshapes, with dimensions of size 1
 		7586, 8670, 12400, 14899, // the storage of a copy of a view is read
@@ -379,6 +381,7 @@ func TestOptimumOfRareGraphs(t *testing.T) {
 
 // TestOptimumOfExamples compares the optimum of real graphs with the cost of their plans.
 func TestOptimumOfExamples(t *testing.T) {
+	testsize.Long(t)
 	files, err := filepath.Glob("../../examples/models/*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -37,6 +38,7 @@ func (l *watcher) passes(t *testing.T) []passes.Pass {
 
 // Pins apply to the plans for the sizes of each run.
 func TestPinsAtSizes(t *testing.T) {
+	testsize.Long(t)
 	last, rows := graph.Pin{Format: tensor.ChannelsLast}, graph.Pin{Format: tensor.Contiguous}
 	plain, err := graphrun.Load("../../examples/models/residual.json")
 	require.NoError(t, err)

@@ -165,6 +165,7 @@ var rarePins = []uint64{1225, 1235, 1330, 1460, 1708, 1894}
 // TestPinsHold plans random graphs with pins. Under every strategy, pinned values have the demanded layout and results
 // equal the reference, and the optimum has the cost of brute force. GRAPHRUN_PINS=FIRST:COUNT chooses other seeds.
 func TestPinsHold(t *testing.T) {
+	testsize.Long(t)
 	first, count := uint64(0), testsize.Of[uint64](40, 150)
 	if text := os.Getenv("GRAPHRUN_PINS"); text != "" {
 		_, err := fmt.Sscanf(text, "%d:%d", &first, &count)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -19,6 +20,7 @@ import (
 // The work of a step for an operand does not depend on the layouts of the other operands, also for steps of several
 // nodes. Costs are sums over operands, so this is required.
 func TestStepsArePricedByOperand(t *testing.T) {
+	testsize.Long(t)
 	rng := rand.New(rand.NewPCG(2026, 23))
 	files, err := filepath.Glob("../../examples/models/*.json")
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
@@ -49,6 +50,7 @@ func allocatedByRuns(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor,
 // TestValuesBetweenSegmentsAreRecycled checks that the memory of values between segments is reused once nothing reads
 // them or their views.
 func TestValuesBetweenSegmentsAreRecycled(t *testing.T) {
+	testsize.Long(t)
 	g := graph.New("g", kernels.Lookup)
 	x := g.Input("x", tensor.Float32, recycled)
 	y := op.Add(x, 1)
@@ -68,6 +70,7 @@ func TestValuesBetweenSegmentsAreRecycled(t *testing.T) {
 
 // TestValuesOfLoopsAreRecycled checks that the memory of carried values is reused without a garbage collection.
 func TestValuesOfLoopsAreRecycled(t *testing.T) {
+	testsize.Long(t)
 	body := graph.New("body", kernels.Lookup)
 	body.Input("i", tensor.Int64)
 	going := body.Input("going", tensor.Bool)

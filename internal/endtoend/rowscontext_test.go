@@ -96,6 +96,7 @@ func longRowGraph(t *testing.T, node string) (*graphrun.Program, map[string]*ten
 // TestRunsEndWithinRows holds that runs look at the context within long rows, end at each look, and leave nothing
 // behind that changes the next run.
 func TestRunsEndWithinRows(t *testing.T) {
+	testsize.Long(t)
 	for name, node := range longRows {
 		t.Run(name, func(t *testing.T) {
 			p, in := longRowGraph(t, node)
@@ -122,6 +123,7 @@ func TestRunsEndWithinRows(t *testing.T) {
 
 // TestPackingEnds holds that packing of one weight looks at the context.
 func TestPackingEnds(t *testing.T) {
+	testsize.Long(t)
 	looks := func(g *graph.Graph) int {
 		ctx := interrupttest.EndAtCheck(0)
 		p, err := graphrun.CompileContext(ctx, g, graphrun.Options{Threads: 1})

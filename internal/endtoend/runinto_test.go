@@ -18,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -264,6 +265,7 @@ func TestRunIntoTogether(t *testing.T) {
 }
 
 func TestRunIntoAllocatesNothing(t *testing.T) {
+	testsize.Long(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	g := manyOutputs()
 	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -65,6 +66,7 @@ func image(size int, seed uint64) map[string]*tensor.Tensor {
 // A detector has the results of the reference under every strategy, and equal bits for any number of workers. It plans
 // only in the first run of images of the same kind.
 func TestDetector(t *testing.T) {
+	testsize.Long(t)
 	g := detector(24)
 	require.NoError(t, g.Err())
 	require.Len(t, g.Segments(), 5, "before nonzero, it, before nms, it, behind it")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -152,6 +153,7 @@ func exampleGraph(op *graph.Op, e graph.Example, n int, b graph.Bounds, open fun
 
 // TestSymbolicExamples makes a symbol of each dimension of each example of all ops.
 func TestSymbolicExamples(t *testing.T) {
+	testsize.Long(t)
 	all := slices.Clone(kernels.All())
 	rand.New(rand.NewPCG(1, 1)).Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 	for _, op := range all[:randomGraphs(uint64(len(all)))] {
@@ -361,6 +363,7 @@ func inferSymbolic(t *testing.T, seed uint64) (others int) {
 }
 
 func TestSymbolicGraphs(t *testing.T) {
+	testsize.Long(t)
 	others, seeds := 0, randomGraphs(300)
 	for seed := range seeds {
 		others += inferSymbolic(t, seed)
@@ -401,6 +404,7 @@ func inferForked(t *testing.T, seed uint64) (others int) {
 // TestForkedGraphs infers random graphs for all classes of sizes at once. Facts follow from guards that are
 // alternatives, and inference must end.
 func TestForkedGraphs(t *testing.T) {
+	testsize.Long(t)
 	others, seeds := 0, randomGraphs(300)
 	for seed := range seeds {
 		others += inferForked(t, seed)

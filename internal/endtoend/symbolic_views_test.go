@@ -57,6 +57,7 @@ func answer(m tensor.Meta, alias *graph.Value) string {
 // TestSymbolicViews compares views, and ops that are views only at some sizes, with PyTorch: inference for known sizes
 // at all sizes, and inference for unknown sizes at all sizes for which its guards hold.
 func TestSymbolicViews(t *testing.T) {
+	testsize.Long(t)
 	f, err := os.Open("testdata/symbolic_views.json.gz")
 	require.NoError(t, err)
 	defer f.Close()

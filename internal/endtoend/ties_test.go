@@ -48,6 +48,7 @@ func enumerated(t *testing.T, m *layout.Model, f func(*layout.Outcome)) bool {
 // TestFewestCopies compares the plan of strategy Optimal with all plans of small random graphs. No cheapest plan has
 // fewer copies, or as many copies with fewer bytes. If it is proved, no plan within a slack has fewer copies.
 func TestFewestCopies(t *testing.T) {
+	testsize.Long(t)
 	graphs, fewer, proved, open := 0, 0, 0, 0
 	count := testsize.Of[uint64](100, 400)
 	for seed := range count {
@@ -122,6 +123,7 @@ func TestFewestCopies(t *testing.T) {
 
 // TestCertificatesOfFewestCopies certifies plans with a slack, and checks that changed certificates are rejected.
 func TestCertificatesOfFewestCopies(t *testing.T) {
+	testsize.Long(t)
 	fewer := 0
 	for seed := range testsize.Of[uint64](20, 40) {
 		copies := -1

@@ -59,6 +59,7 @@ func upsampling(r *rand.Rand) (*graph.Graph, map[string]*tensor.Tensor) {
 
 // All implementations of transposed convolutions apply epilogues, and write within larger values.
 func TestUpsamplings(t *testing.T) {
+	testsize.Long(t)
 	r := rand.New(rand.NewPCG(17, 4))
 	direct := 0
 	for i := range testsize.Of(25, 1500) {

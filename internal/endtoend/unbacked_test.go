@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/sym"
@@ -33,6 +34,7 @@ func typeText(s *graph.Symbolic, v *graph.Value) string {
 }
 
 func TestUnbackedSizes(t *testing.T) {
+	testsize.Long(t)
 	g, x, m, image, _, mc := undecided()
 	a := op.MaskedSelect(x, m)
 	b := op.MaskedSelect(x, op.Gt(x, 0))
@@ -183,6 +185,7 @@ func drawUndecided(rng *rand.Rand, names map[string]int) *graph.Graph {
 // TestUnbackedSizesHold runs random graphs. Types that are inferred before a run must be those of the run for the sizes
 // of the symbols.
 func TestUnbackedSizesHold(t *testing.T) {
+	testsize.Long(t)
 	rng := rand.New(rand.NewPCG(27, 4))
 	names := map[string]int{}
 	ran, typed, dynamic := 0, 0, 0

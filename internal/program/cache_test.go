@@ -129,6 +129,7 @@ func stepsOf(p *graphrun.Program) string {
 }
 
 func TestCacheBits(t *testing.T) {
+	testsize.Long(t)
 	strategies := graphrun.Strategies()
 	if !testsize.All() {
 		strategies = []graphrun.Strategy{graphrun.Propagate, graphrun.ChannelsLast, graphrun.Optimal}
@@ -163,6 +164,7 @@ func TestCacheBits(t *testing.T) {
 
 // TestDamagedCache changes every file of a cache: programs have the same bits, and the files are made again.
 func TestDamagedCache(t *testing.T) {
+	testsize.Long(t)
 	dir := t.TempDir()
 	o := graphrun.Options{Cache: openCache(t, dir)}
 	want, _ := bitsOf(t, bottlenecks(), o)
@@ -211,6 +213,7 @@ func (c custom) Choose(p *layout.Problem) (*layout.Assignment, error) {
 }
 
 func TestUncachedPlans(t *testing.T) {
+	testsize.Long(t)
 	dir, calls := t.TempDir(), 0
 	want, _ := bitsOf(t, bottlenecks(), graphrun.Options{Strategy: custom{&calls}})
 	for range 2 {

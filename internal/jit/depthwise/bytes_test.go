@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // byteCall is a [depthwise.ByteSpec] with the arguments of a call.
@@ -185,6 +186,7 @@ func TestBytes(t *testing.T) {
 
 // TestBytesForms compares the instructions of rows of bytes with Go's assembler.
 func TestBytesForms(t *testing.T) {
+	testsize.Long(t)
 	jittest.CheckListings(t, 100, 40, func(seed uint64, cpu machine.Features) (string, error) {
 		words := seed%2 == 1 && !cpu.Has(machine.Vector512)
 		c, err := depthwise.CompileBytes(drawBytes(rand.New(rand.NewPCG(seed, 4)), cpu, words).spec, cpu)

@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // number is an element type.
@@ -261,6 +262,7 @@ func TestRandom(t *testing.T) {
 
 // TestForms checks the listings of random specs.
 func TestForms(t *testing.T) {
+	testsize.Long(t)
 	jittest.CheckListings(t, 300, 300, func(seed uint64, cpu machine.Features) (string, error) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		spec := random[float32](rng, cpu).spec

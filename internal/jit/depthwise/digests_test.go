@@ -11,10 +11,12 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/depthwise"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // TestDigests compares the code of random specs with the committed digests.
 func TestDigests(t *testing.T) {
+	testsize.Long(t)
 	d := jittest.NewDigests(t, "testdata/amd64.sum")
 	add := func(name string, f *jit.Func, err error) {
 		if err != nil {
@@ -44,6 +46,7 @@ func TestDigests(t *testing.T) {
 // TestDigestsARM64 compares the code of random specs for arm64 with the committed digests, and checks the rules of
 // package jit.
 func TestDigestsARM64(t *testing.T) {
+	testsize.Long(t)
 	d := jittest.NewDigests(t, "testdata/arm64.sum")
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 31))

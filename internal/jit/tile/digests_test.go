@@ -10,10 +10,12 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // TestDigests compares the code of random specs with the committed digests.
 func TestDigests(t *testing.T) {
+	testsize.Long(t)
 	d := jittest.NewDigests(t, "testdata/amd64.sum")
 	for _, cpu := range jittest.AMD64Sets() {
 		for seed := range uint64(20) {
@@ -45,6 +47,7 @@ func TestDigests(t *testing.T) {
 
 // TestDigestsARM64 compares the code of random specs for arm64 with the committed digests.
 func TestDigestsARM64(t *testing.T) {
+	testsize.Long(t)
 	d := jittest.NewDigests(t, "testdata/arm64.sum")
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 31))

@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // levelsCall is a call of a tile with quantized elements in the vector operand. Its blocks are adjacent in memory.
@@ -154,6 +155,7 @@ func TestLevels(t *testing.T) {
 
 // TestLevelsForms compares the instructions of tiles with quantized elements with Go's assembler.
 func TestLevelsForms(t *testing.T) {
+	testsize.Long(t)
 	jittest.CheckListings(t, 100, 100, func(seed uint64, cpu machine.Features) (string, error) {
 		c, err := tile.Compile(randomLevels(rand.New(rand.NewPCG(seed, 5)), cpu).spec, cpu)
 		if err != nil {

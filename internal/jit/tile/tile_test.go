@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // number is the dtype of a tile: int32 stands for a group of four bytes, uint32 for a pair of words, and both for sums
@@ -364,6 +365,7 @@ func TestRandom(t *testing.T) {
 
 // TestForms compares the instructions of random specs with Go's assembler.
 func TestForms(t *testing.T) {
+	testsize.Long(t)
 	jittest.CheckListings(t, 800, 1000, func(seed uint64, cpu machine.Features) (string, error) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		spec := random[float32](rng, cpu).spec

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/jit/vector"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -108,6 +109,7 @@ func (d *loopDigests) addConversions() {
 
 // TestDigests compares the code of loops with the committed digests.
 func TestDigests(t *testing.T) {
+	testsize.Long(t)
 	for arch, sets := range map[string][]machine.Features{"amd64": {machine.AVX2, machine.AVX512},
 		"arm64": {machine.NEON}} {
 		t.Run(arch, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 // TestEmittedForms compares the instructions of random loops with Go's assembler.
 func TestEmittedForms(t *testing.T) {
+	testsize.Long(t)
 	seeds, forms := testsize.Of[uint64](500, 1500), testsize.Of(1300, 2000)
 	jittest.CheckListings(t, seeds, forms, func(seed uint64, cpu machine.Features) (string, error) {
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 7)), 40)
@@ -35,6 +36,7 @@ func TestEmittedForms(t *testing.T) {
 
 // TestRulesNEON checks the listings of random loops for arm64 against the rules of package jit.
 func TestRulesNEON(t *testing.T) {
+	testsize.Long(t)
 	for seed := range testsize.Of[uint64](150, 500) {
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 7)), 40)
 		if err != nil {
@@ -55,6 +57,7 @@ func TestRulesNEON(t *testing.T) {
 
 // TestWork compares the instruction counts of Loop.Work with the listings. Divisions in reductions count as several.
 func TestWork(t *testing.T) {
+	testsize.Long(t)
 	counted := 0
 	for seed := range testsize.Of[uint64](130, 400) {
 		l, err := vector.RandomLoop(rand.New(rand.NewPCG(seed, 9)), 20)

@@ -311,6 +311,7 @@ func (b *bench) compare(t *testing.T, x *trial) {
 
 // TestOperations runs each operation of each dtype by itself, and each conversion.
 func TestOperations(t *testing.T) {
+	testsize.Long(t)
 	lengths := testsize.Of([]int{1, 7, 200}, []int{1, 3, 7, 8, 16, 31, 200})
 	for _, cpu := range levels(t) {
 		t.Run(cpu.String(), func(t *testing.T) {

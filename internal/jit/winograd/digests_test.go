@@ -7,10 +7,12 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit/jittest"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/testsize"
 )
 
 // TestDigests compares the code of transforms with the committed digests.
 func TestDigests(t *testing.T) {
+	testsize.Long(t)
 	checkDigests(t, "testdata/amd64.sum", machine.AVX2, machine.AVX512)
 	checkDigests(t, "testdata/arm64.sum", machine.NEON)
 }

@@ -207,6 +207,7 @@ func result(op lane.Op, d tensor.DType) tensor.DType {
 }
 
 func TestSelectOps(t *testing.T) {
+	testsize.Long(t)
 	needArm64(t)
 	for _, d := range computed {
 		for op := lane.Add; op <= lane.Mod; op++ {
