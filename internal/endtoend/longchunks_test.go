@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/interrupt/interrupttest"
 	"github.com/graphrun/graphrun/kernels"
@@ -81,6 +82,7 @@ func (l longChunk) program(t *testing.T) (*graphrun.Program, map[string]*tensor.
 
 // TestRunsEndWithinChunks holds that runs look at the context within long chunks, and end there.
 func TestRunsEndWithinChunks(t *testing.T) {
+	testsize.Long(t)
 	for name, l := range longChunks {
 		t.Run(name, func(t *testing.T) {
 			p, in := l.program(t)
