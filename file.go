@@ -107,7 +107,7 @@ func isModel(name string, r io.ReaderAt) bool {
 	switch strings.ToLower(path.Ext(filepath.ToSlash(name))) {
 	case ".onnx":
 		return true
-	case ".json":
+	case ".json", ".txt":
 		return false
 	}
 	var first [1]byte
@@ -136,8 +136,19 @@ func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err erro
 	return nil
 }
 
-// parse reads a graph file without inferring it.
+// parse reads a graph file, or the text of a graph, without inferring it.
 func (f *File) parse(ctx context.Context, r io.Reader, dir string) (err error) {
+	if strings.EqualFold(path.Ext(filepath.ToSlash(f.path)), ".txt") {
+		var text []byte
+		if text, err = io.ReadAll(r); err == nil {
+			f.signature, err = graph.Parse(string(text), f.Loader.Lookup)
+		}
+		var mistake *graph.Error
+		if errors.As(err, &mistake) {
+			mistake.File = f.path
+		}
+		return err
+	}
 	options := graphfile.Options{Context: ctx, Name: f.path, FS: f.Loader.FS, Dir: dir}
 	if f.Loader.KeepGoing {
 		f.signature, f.ignored, err = graphfile.ParseSome(r, f.Loader.Lookup, options)

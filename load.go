@@ -61,9 +61,9 @@ type Loader struct {
 	UnavailableInputs map[string]error
 }
 
-// Load reads a graph file or an ONNX model and infers its types. The extension, .json or .onnx, determines the format
-// of the file. For other extensions, the first byte of the file determines the format. Files of constants must be in
-// the file's folder.
+// Load reads a graph file or an ONNX model and infers its types. The extension, .json, .onnx or .txt (the text of
+// [graph.Parse]), determines the format of the file. For other extensions, the first byte of the file determines the
+// format. Files of constants must be in the file's folder.
 //
 // If there are several mistakes, Load returns a [graph.Errors]. Each error has a position in the file.
 func (l Loader) Load(path string) (*graph.Graph, error) {

@@ -101,7 +101,7 @@ func TestPackedOtherwiseIsRefused(t *testing.T) {
 		}
 		return nil
 	}
-	list, err := passes.After(passes.Passes(), "fold", passes.Pass{Name: "mess", Run: mess})
+	list, err := passes.After(passes.Passes(), "pack", passes.Pass{Name: "mess", Run: mess})
 	require.NoError(t, err)
 	_, err = passes.Run(g, passes.Options{Passes: list, Check: true})
 	assert.ErrorContains(t, err, `after pass mess: node "a" (conv2d): operand 1, "w.packed.1", is packed as`)

@@ -16,8 +16,10 @@ import (
 // typed, and pass layout needs a typed graph and makes it laid out. If a pass breaks graph.Typed, a later pass must
 // make the graph typed again before the next pass that needs a typed graph.
 type Pass struct {
-	Name string
+	Name string // unique in a list
 	Doc  string // the effect, in one sentence
+	// Why is the reason why the pass stands where it does in the list.
+	Why string
 	// Needs are the properties of a graph that the pass requires, Makes the properties that it establishes, and Breaks
 	// the properties that it invalidates. The pass preserves all other properties.
 	Needs, Makes, Breaks graph.Props
@@ -34,33 +36,47 @@ type Pass struct {
 // requiredProps is the set of properties of a graph that can run.
 const requiredProps = graph.Sorted | graph.Typed | graph.LaidOut
 
-// pipeline is the default list of passes.
+// pipeline is the default list of passes. Nodes of one op are rewritten first, then groups of nodes are fused, then the
+// layouts of the fused nodes are chosen, and at the end constants and memory follow these choices.
 var pipeline = []Pass{
 	{Name: "infer", Doc: "computes dtype, shape and layout of every value as eager PyTorch does",
+		Why:   "all later passes read types; the layouts of outputs are those of the graph as the user wrote it",
 		Needs: graph.Sorted, Makes: graph.Typed, Run: inferTypes},
 	{Name: "rewrite", Doc: "replaces costly nodes by cheaper ones: quantized products by int8 products, movement of " +
 		"quantized values by movement of bytes, products of 16-bit floats by float32 products, einsum by matrix products, " +
 		"products with repeated matrices by products that read each distinct matrix once",
+		Why:   "before decompose: it recognizes composite ops by their contracts, and some of its nodes are composite",
 		Needs: graph.Typed, Rounds: true, ChangesQuantized: true, Run: rewrite},
 	{Name: "decompose", Doc: "replaces composite ops by nodes of other ops",
+		Why:   "before fold and group, which see the parts: constant ones are folded, others join loops",
 		Needs: graph.Typed, Rounds: true, Run: decompose},
 	{Name: "fold", Doc: "computes nodes that depend on constants alone",
+		Why:   "before group: a node that is a constant is not fused into a loop that runs each time",
 		Needs: graph.Typed, Rounds: true, Run: foldConstants},
 	{Name: "group", Doc: "fuses nodes that iterate over the same elements",
+		Why:   "before layout: a fused node has one layout for its loop, and values within it need none",
 		Needs: graph.Typed, Run: groupNodes},
 	{Name: "dead", Doc: "removes nodes and constants that no output needs",
+		Why:   "after the passes that leave nodes without readers, and before layout, which would price them",
 		Needs: graph.Sorted, Run: dropDead},
 	{Name: "layout", Doc: "chooses layouts and implementations by the strategy, inserts the necessary copies, and " +
 		"removes needless copies and inverse permutations",
+		Why:   "the last choice about nodes; later passes only carry it out",
 		Needs: graph.Typed, Makes: graph.LaidOut, Run: layOut},
-	{Name: "fold", Doc: "computes the copies of constants",
+	{Name: "fold_copies", Doc: "computes the copies of constants",
+		Why:   "after layout, which inserts these copies; before lower, which packs the copied constants",
 		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
 	{Name: "lower", Doc: "inserts nodes that pack constants for the chosen implementations",
+		Why:   "after layout, which chooses the implementations",
 		Needs: graph.Typed | graph.LaidOut, Run: packConstants},
-	{Name: "fold", Doc: "packs constants",
+	{Name: "pack", Doc: "packs constants",
+		Why:   "after lower, which inserts the nodes that pack: they are computed once, not in each run",
 		Needs: graph.Typed | graph.LaidOut, Rounds: true, Run: foldConstants},
-	{Name: "dead", Doc: "removes nodes and constants that no output needs", Needs: graph.Sorted, Run: dropDead},
+	{Name: "drop", Doc: "removes constants that were packed or copied and have no other reader",
+		Why:   "after pack: the memory of the original constants is released",
+		Needs: graph.Sorted, Run: dropDead},
 	{Name: "place", Doc: "writes operands of concatenations directly into the results",
+		Why:   "last: it assigns memory to values, and no later pass may add a reader or a copy",
 		Needs: graph.Typed | graph.LaidOut, Run: placeResults},
 }
 
@@ -68,18 +84,15 @@ var pipeline = []Pass{
 // [Before] and [After].
 func Passes() []Pass { return slices.Clone(pipeline) }
 
-// Before returns a copy of the list with p inserted before the first pass with that name, or an error if there is none.
+// Before returns a copy of the list with p inserted before the pass with that name, or an error if there is none.
 func Before(list []Pass, name string, p Pass) ([]Pass, error) {
 	i := slices.IndexFunc(list, func(p Pass) bool { return p.Name == name })
 	return insertPass(list, i, i, name, p)
 }
 
-// After returns a copy of the list with p inserted after the last pass with that name, or an error if there is none.
+// After returns a copy of the list with p inserted after the pass with that name, or an error if there is none.
 func After(list []Pass, name string, p Pass) ([]Pass, error) {
-	i := len(list) - 1
-	for i >= 0 && list[i].Name != name {
-		i--
-	}
+	i := slices.IndexFunc(list, func(p Pass) bool { return p.Name == name })
 	return insertPass(list, i, i+1, name, p)
 }
 
@@ -104,13 +117,17 @@ func insertPass(list []Pass, found, index int, name string, added Pass) ([]Pass,
 // property.
 func checkList(list []Pass) error {
 	properties, brokenBy := graph.Sorted, map[graph.Props]string{} // brokenBy: by property, the last pass that broke it
+	names := map[string]bool{}
 	for i, pass := range list {
 		switch {
 		case pass.Name == "":
 			return fmt.Errorf("pass %d has no name", i)
+		case names[pass.Name]:
+			return fmt.Errorf("two passes are named %s", pass.Name)
 		case pass.Run == nil:
 			return fmt.Errorf("pass %s does nothing: its Run is nil", pass.Name)
 		}
+		names[pass.Name] = true
 		if unknown := (pass.Needs | pass.Makes | pass.Breaks) &^ requiredProps; unknown != 0 {
 			return fmt.Errorf("pass %s names unknown properties: %#x", pass.Name, uint(unknown))
 		}

@@ -277,7 +277,7 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	record.Nodes, record.Duration = len(p.Graph.Nodes), time.Since(start)
 	if dumpTo != nil {
 		fmt.Fprintf(dumpTo, "after %s: %s\n", pass.Name, pass.Doc)
-		writeGraph(dumpTo, p.Graph)
+		return p.Graph.WriteText(dumpTo, "  ")
 	}
 	return nil
 }

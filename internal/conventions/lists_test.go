@@ -20,26 +20,26 @@ var generatedLists = []struct {
 	table      func() string
 }{
 	{"docs/layouts.md", "strategies", func() string {
-		rows := [][2]string{{"strategy", "effect"}, {"---", "---"}}
+		rows := [][]string{{"strategy", "effect"}, {"---", "---"}}
 		for _, s := range layout.All() {
-			rows = append(rows, [2]string{"`" + s.Name() + "`", layout.DocOf(s)})
+			rows = append(rows, []string{"`" + s.Name() + "`", layout.DocOf(s)})
 		}
 		return markdown(rows)
 	}},
 	{"ARCHITECTURE.md", "passes", func() string {
-		rows := [][2]string{{"pass", "effect"}, {"---", "---"}}
+		rows := [][]string{{"pass", "effect", "why there"}, {"---", "---", "---"}}
 		for _, p := range passes.Passes() {
-			rows = append(rows, [2]string{p.Name, p.Doc})
+			rows = append(rows, []string{p.Name, p.Doc, p.Why})
 		}
 		return markdown(rows)
 	}},
 }
 
 // markdown returns a table with the given rows.
-func markdown(rows [][2]string) string {
+func markdown(rows [][]string) string {
 	var b strings.Builder
 	for _, r := range rows {
-		b.WriteString("| " + r[0] + " | " + r[1] + " |\n")
+		b.WriteString("| " + strings.Join(r, " | ") + " |\n")
 	}
 	return b.String()
 }

@@ -63,7 +63,7 @@ func TestPackingRuns(t *testing.T) {
 	require.NoError(t, g.Err())
 	list := passes.Passes()
 	last := len(list) - 1
-	for list[last].Name != "fold" {
+	for list[last].Name != "pack" {
 		last--
 	}
 	var want []float32

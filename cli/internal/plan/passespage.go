@@ -102,6 +102,14 @@ func passRows(body string) []passRow {
 			name, _, _ = strings.Cut(line, " = ")
 		}
 		names[name] = true
+		for results, _, _ := strings.Cut(line, " = "); ; { // a node with several results
+			before, after, found := strings.Cut(results, ": ")
+			if !found {
+				break
+			}
+			names[before[strings.LastIndexByte(before, ' ')+1:]] = true
+			results = after
+		}
 		rows = append(rows, passRow{name: name, text: line})
 	}
 	for i := range rows {
