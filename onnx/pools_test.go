@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/internal/testsize"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -43,6 +44,9 @@ func TestPoolWindows(t *testing.T) {
 			x[i] = float32((i*5)%7 - 2)
 		}
 		for code := range 3 * 4 * 2 * 4 * 5 * 2 {
+			if !testsize.All() && (code+size)%7 != 0 {
+				continue
+			}
 			digit := func(base int) int {
 				d := code % base
 				code /= base
