@@ -26,8 +26,8 @@ func bigInt(text string) *big.Int {
 
 // extremeIntegers are the numbers of the tests by dtype.
 var extremeIntegers = map[tensor.DType][]*big.Int{
-	tensor.Uint64: {big.NewInt(0), big.NewInt(1), big.NewInt(3), bigInt("0x7fffffffffffffff"), bigInt("0x8000000000000000"),
-		bigInt("0x8000000000000001"), bigInt("0xffffffffffffffff")},
+	tensor.Uint64: {big.NewInt(0), big.NewInt(1), big.NewInt(3), bigInt("0x7fffffffffffffff"),
+		bigInt("0x8000000000000000"), bigInt("0x8000000000000001"), bigInt("0xffffffffffffffff")},
 	tensor.Int64: {big.NewInt(0), big.NewInt(1), big.NewInt(3), big.NewInt(-1), big.NewInt(-3), big.NewInt(math.MaxInt64),
 		big.NewInt(math.MinInt64), big.NewInt(math.MinInt64 + 1)},
 }
@@ -242,14 +242,18 @@ func pointwiseCases(dtype tensor.DType) []pointwiseCase {
 	if dtype.IsSigned() {
 		return append(list,
 			pointwiseCase{"Neg", 13, same, 0, func(x []*big.Int) *big.Int { return new(big.Int).Neg(x[0]) }, nil},
-			pointwiseCase{"Relu", 14, same, 0, func(x []*big.Int) *big.Int { return extreme(1)(append(x, new(big.Int))) }, nil})
+			pointwiseCase{"Relu", 14, same, 0, func(x []*big.Int) *big.Int {
+				return extreme(1)(append(x, new(big.Int)))
+			}, nil})
 	}
 	shifted := func(shift func(z, x *big.Int, n uint) *big.Int) func(x []*big.Int) *big.Int {
 		return func(x []*big.Int) *big.Int { return shift(new(big.Int), x[0], uint(min(x[1].Uint64(), 64))) }
 	}
 	return append(list,
-		pointwiseCase{"BitShift", 11, twice, 0, shifted((*big.Int).Lsh), []*pb.AttributeProto{attrText("direction", "LEFT")}},
-		pointwiseCase{"BitShift", 11, twice, 0, shifted((*big.Int).Rsh), []*pb.AttributeProto{attrText("direction", "RIGHT")}})
+		pointwiseCase{"BitShift", 11, twice, 0, shifted((*big.Int).Lsh),
+			[]*pb.AttributeProto{attrText("direction", "LEFT")}},
+		pointwiseCase{"BitShift", 11, twice, 0, shifted((*big.Int).Rsh),
+			[]*pb.AttributeProto{attrText("direction", "RIGHT")}})
 }
 
 func codeOf(dtype tensor.DType) int64 {
@@ -335,12 +339,12 @@ func TestIntegerRows(t *testing.T) {
 			}
 			return total
 		}
-		one := func(x *big.Int) []*big.Int { return []*big.Int{wrapped(dtype, x)} }
-		scalars := func(list ...*big.Int) []*big.Int {
-			for i := range list {
-				list[i] = wrapped(dtype, list[i])
+		wrap := func(list ...*big.Int) []*big.Int {
+			wrappedList := make([]*big.Int, len(list))
+			for i, x := range list {
+				wrappedList[i] = wrapped(dtype, x)
 			}
-			return list
+			return wrappedList
 		}
 		greatest, least := extreme(1)(numbers), extreme(-1)(numbers)
 
@@ -349,7 +353,7 @@ func TestIntegerRows(t *testing.T) {
 			"L1": sumOf(absolute), "SumSquare": sumOf(squares),
 			"Mean": new(big.Int).Quo(sumOf(numbers), big.NewInt(int64(count)))}
 		for name, want := range reduced {
-			runIntegers(t, 18, "Reduce"+name, []*tensor.Tensor{row, axis}, dtype, one(want))
+			runIntegers(t, 18, "Reduce"+name, []*tensor.Tensor{row, axis}, dtype, wrap(want))
 			matrix := integers(dtype, []int{count, 1}, numbers...)
 			each := numbers
 			switch name {
@@ -358,7 +362,7 @@ func TestIntegerRows(t *testing.T) {
 			case "SumSquare":
 				each = squares
 			}
-			runIntegers(t, 18, "Reduce"+name, []*tensor.Tensor{matrix, i64([]int{1}, 1)}, dtype, scalars(slices.Clone(each)...))
+			runIntegers(t, 18, "Reduce"+name, []*tensor.Tensor{matrix, i64([]int{1}, 1)}, dtype, wrap(each...))
 		}
 		runIntegers(t, 13, "ArgMax", []*tensor.Tensor{row}, tensor.Int64,
 			[]*big.Int{big.NewInt(int64(slices.Index(numbers, greatest)))})
@@ -413,7 +417,7 @@ func TestIntegerRows(t *testing.T) {
 			}
 		}
 		runIntegers(t, 13, "MatMul", []*tensor.Tensor{column, rowMatrix}, dtype, outer)
-		runIntegers(t, 13, "MatMul", []*tensor.Tensor{rowMatrix, column}, dtype, one(sumOf(squares)))
+		runIntegers(t, 13, "MatMul", []*tensor.Tensor{rowMatrix, column}, dtype, wrap(sumOf(squares)))
 		runIntegers(t, 13, "Gemm", []*tensor.Tensor{column, rowMatrix}, dtype, outer)
 		var outerPlus []*big.Int
 		for i, x := range outer {
@@ -421,37 +425,36 @@ func TestIntegerRows(t *testing.T) {
 		}
 		runIntegers(t, 13, "Gemm", []*tensor.Tensor{column, rowMatrix, row}, dtype, outerPlus)
 		runIntegers(t, 12, "Einsum", []*tensor.Tensor{row, row}, dtype, outer, attrText("equation", "i,j->ij"))
-		runIntegers(t, 12, "Einsum", []*tensor.Tensor{row, row}, dtype, one(sumOf(squares)), attrText("equation", "i,i->"))
+		runIntegers(t, 12, "Einsum", []*tensor.Tensor{row, row}, dtype, wrap(sumOf(squares)), attrText("equation", "i,i->"))
 
 		// Scattering. Indices repeat, so that the reductions combine the element with two others.
 		zero, three := new(big.Int), big.NewInt(3)
-		updates := integers(dtype, []int{2 * count}, slices.Concat(numbers, slices.Repeat([]*big.Int{three}, count))...)
-		data := integers(dtype, []int{count}, slices.Repeat([]*big.Int{greatest}, count)...)
-		lowData := integers(dtype, []int{count}, slices.Repeat([]*big.Int{least}, count)...)
+		updates := integers(dtype, []int{2 * count}, slices.Concat(numbers, repeated(three, count))...)
+		data := integers(dtype, []int{count}, repeated(greatest, count)...)
 		indices := make([]int64, 2*count)
 		for i := range indices {
 			indices[i] = int64(i % count)
 		}
-		for reduction, f := range map[string]func(x *big.Int) *big.Int{
-			"add": func(x *big.Int) *big.Int { return add(add(greatest, x), three) },
-			"mul": func(x *big.Int) *big.Int { return multiply(multiply(greatest, x), three) },
-			"min": func(x *big.Int) *big.Int { return extreme(-1)([]*big.Int{greatest, x, three}) },
+		for reduction, f := range map[string]func(old, x *big.Int) *big.Int{
+			"add": func(old, x *big.Int) *big.Int { return add(add(old, x), three) },
+			"mul": func(old, x *big.Int) *big.Int { return multiply(multiply(old, x), three) },
+			"min": func(old, x *big.Int) *big.Int { return extreme(-1)([]*big.Int{old, x, three}) },
+			"max": func(old, x *big.Int) *big.Int { return extreme(1)([]*big.Int{old, x, three}) },
 		} {
+			old := greatest
+			if reduction == "max" {
+				old = least
+			}
 			var want []*big.Int
 			for _, x := range numbers {
-				want = append(want, wrapped(dtype, f(x)))
+				want = append(want, wrapped(dtype, f(old, x)))
 			}
-			attr := attrText("reduction", reduction)
-			runIntegers(t, 18, "ScatterElements", []*tensor.Tensor{data, i64([]int{2 * count}, indices...), updates}, dtype, want, attr)
-			runIntegers(t, 18, "ScatterND", []*tensor.Tensor{data, i64([]int{2 * count, 1}, indices...), updates}, dtype, want, attr)
+			data, attr := integers(dtype, []int{count}, repeated(old, count)...), attrText("reduction", reduction)
+			operands := []*tensor.Tensor{data, i64([]int{2 * count}, indices...), updates}
+			runIntegers(t, 18, "ScatterElements", operands, dtype, want, attr)
+			operands[1] = i64([]int{2 * count, 1}, indices...)
+			runIntegers(t, 18, "ScatterND", operands, dtype, want, attr)
 		}
-		var highs []*big.Int
-		for _, x := range numbers {
-			highs = append(highs, extreme(1)([]*big.Int{least, x, three}))
-		}
-		attr := attrText("reduction", "max")
-		runIntegers(t, 18, "ScatterElements", []*tensor.Tensor{lowData, i64([]int{2 * count}, indices...), updates}, dtype, highs, attr)
-		runIntegers(t, 18, "ScatterND", []*tensor.Tensor{lowData, i64([]int{2 * count, 1}, indices...), updates}, dtype, highs, attr)
 
 		// Selection and movement.
 		reversed := slices.Clone(numbers)
@@ -461,7 +464,6 @@ func TestIntegerRows(t *testing.T) {
 			backward[i] = int64(count - 1 - i)
 		}
 		back, backColumn := i64([]int{count}, backward...), i64([]int{count, 1}, backward...)
-		half := i64([]int{1}, 1)
 		var all []bool
 		for range numbers {
 			all = append(all, true)
@@ -474,8 +476,6 @@ func TestIntegerRows(t *testing.T) {
 			return integers(dtype, []int{n, c, h, w}, numbers[:n*c*h*w]...)
 		}
 		four := []*big.Int{numbers[0], numbers[1], numbers[2], numbers[3]}
-		concat := func(lists ...[]*big.Int) []*big.Int { return slices.Concat(lists...) }
-		_ = half
 		for _, c := range []struct {
 			op       string
 			opset    int64
@@ -488,20 +488,22 @@ func TestIntegerRows(t *testing.T) {
 			{"GatherND", 13, []*tensor.Tensor{row, backColumn}, reversed, nil},
 			{"ScatterElements", 18, []*tensor.Tensor{data, back, row}, reversed, nil},
 			{"ScatterND", 18, []*tensor.Tensor{data, backColumn, row}, reversed, nil},
-			{"Concat", 13, []*tensor.Tensor{row, row}, concat(numbers, numbers), []*pb.AttributeProto{attrInt("axis", 0)}},
+			{"Concat", 13, []*tensor.Tensor{row, row}, slices.Concat(numbers, numbers),
+				[]*pb.AttributeProto{attrInt("axis", 0)}},
 			{"Slice", 13, []*tensor.Tensor{row, i64([]int{1}, -1), i64([]int{1}, -100), axis, i64([]int{1}, -1)}, reversed, nil},
-			{"Expand", 13, []*tensor.Tensor{row, i64([]int{2}, 2, int64(count))}, concat(numbers, numbers), nil},
-			{"Tile", 13, []*tensor.Tensor{row, i64([]int{1}, 2)}, concat(numbers, numbers), nil},
+			{"Expand", 13, []*tensor.Tensor{row, i64([]int{2}, 2, int64(count))}, slices.Concat(numbers, numbers), nil},
+			{"Tile", 13, []*tensor.Tensor{row, i64([]int{1}, 2)}, slices.Concat(numbers, numbers), nil},
 			{"Transpose", 13, []*tensor.Tensor{column}, numbers, nil},
 			{"Reshape", 13, []*tensor.Tensor{column, i64([]int{1}, -1)}, numbers, nil},
 			{"Flatten", 13, []*tensor.Tensor{image}, numbers, nil},
 			{"Squeeze", 13, []*tensor.Tensor{column, i64([]int{1}, 1)}, numbers, nil},
 			{"Unsqueeze", 13, []*tensor.Tensor{row, i64([]int{1}, 1)}, numbers, nil},
 			{"Split", 13, []*tensor.Tensor{row, i64([]int{1}, int64(count))}, numbers, nil},
-			{"Pad", 13, []*tensor.Tensor{row, i64([]int{2}, 1, 0), lastScalar}, concat([]*big.Int{greatest}, numbers), nil},
-			{"Pad", 13, []*tensor.Tensor{row, i64([]int{2}, 0, 1)}, concat(numbers, numbers[count-1:]),
+			{"Pad", 13, []*tensor.Tensor{row, i64([]int{2}, 1, 0), lastScalar}, slices.Concat([]*big.Int{greatest}, numbers),
+				nil},
+			{"Pad", 13, []*tensor.Tensor{row, i64([]int{2}, 0, 1)}, slices.Concat(numbers, numbers[count-1:]),
 				[]*pb.AttributeProto{attrText("mode", "edge")}},
-			{"Pad", 13, []*tensor.Tensor{row, i64([]int{2}, 0, 1)}, concat(numbers, numbers[count-2:count-1]),
+			{"Pad", 13, []*tensor.Tensor{row, i64([]int{2}, 0, 1)}, slices.Concat(numbers, numbers[count-2:count-1]),
 				[]*pb.AttributeProto{attrText("mode", "reflect")}},
 			{"Compress", 11, []*tensor.Tensor{row, keep}, numbers, nil},
 			{"ReverseSequence", 10, []*tensor.Tensor{column, i64([]int{1}, int64(count))}, reversed, nil},
@@ -510,13 +512,14 @@ func TestIntegerRows(t *testing.T) {
 				[]*big.Int{least, greatest}, nil},
 			{"DepthToSpace", 13, []*tensor.Tensor{images(1, 4, 1, 1)}, four, []*pb.AttributeProto{attrInt("blocksize", 2)}},
 			{"SpaceToDepth", 13, []*tensor.Tensor{images(1, 1, 2, 2)}, four, []*pb.AttributeProto{attrInt("blocksize", 2)}},
-			{"CenterCropPad", 18, []*tensor.Tensor{row, i64([]int{1}, int64(count+1))}, concat(numbers, []*big.Int{zero}), nil},
+			{"CenterCropPad", 18, []*tensor.Tensor{row, i64([]int{1}, int64(count+1))},
+				slices.Concat(numbers, []*big.Int{zero}), nil},
 			{"Col2Im", 18, []*tensor.Tensor{integers(dtype, []int{1, 1, count}, numbers...), i64([]int{1}, int64(count)),
 				i64([]int{1}, 1)}, numbers, nil},
-			{"TensorScatter", 24, []*tensor.Tensor{integers(dtype, []int{1, count, 1}, data4(greatest, count)...),
+			{"TensorScatter", 24, []*tensor.Tensor{integers(dtype, []int{1, count, 1}, repeated(greatest, count)...),
 				integers(dtype, []int{1, count, 1}, numbers...)}, numbers, nil},
-			{"Resize", 13, []*tensor.Tensor{image, nil, f32([]int{4}, 1, 1, 2, 1)}, concat(numbers, numbers), nil},
-			{"Upsample", 9, []*tensor.Tensor{image, f32([]int{4}, 1, 1, 2, 1)}, concat(numbers, numbers), nil},
+			{"Resize", 13, []*tensor.Tensor{image, nil, f32([]int{4}, 1, 1, 2, 1)}, slices.Concat(numbers, numbers), nil},
+			{"Upsample", 9, []*tensor.Tensor{image, f32([]int{4}, 1, 1, 2, 1)}, slices.Concat(numbers, numbers), nil},
 			{"Mod", 13, []*tensor.Tensor{row, last}, nil, nil},
 		} {
 			want := c.want
@@ -541,7 +544,7 @@ func TestIntegerRows(t *testing.T) {
 	}
 }
 
-func data4(x *big.Int, count int) []*big.Int { return slices.Repeat([]*big.Int{x}, count) }
+func repeated(x *big.Int, count int) []*big.Int { return slices.Repeat([]*big.Int{x}, count) }
 
 // TestIntegerSpecials tests operators whose results have other dtypes, or do not follow from one element.
 func TestIntegerSpecials(t *testing.T) {

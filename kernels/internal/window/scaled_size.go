@@ -36,6 +36,9 @@ func (f format) round(number float64) float64 {
 }
 
 func (f format) scaledSize(size sym.Int, factor float64) sym.Int {
+	if factor == 1 { // the size is kept, even if the format cannot hold it
+		return size
+	}
 	if _, isKnown := size.Known(); isKnown {
 		return sym.Of(f.scaledNumber(size.Hint(), factor))
 	}
