@@ -75,7 +75,7 @@ var library = map[string][]definition{
 		ignoreNumbers}},
 	"hardshrink": {{"x l", "where(x >= -l and x <= l, 0, x)", rejected, rejected, 0}},
 	"softshrink": {{"x l", "shrink(x, l, l)", rejected, rejected, 0}},
-	"shrink":     {{"x l bias", "where(x > l, x - bias, where(x < -l, x + bias, x * 0))", rejected, rejected, 0}},
+	"shrink":     {{"x l bias", "where(x < -l, x + bias, where(x > l, x - bias, x * 0))", rejected, rejected, 0}},
 	"tanhshrink": {{"x", "x - tanh(x)", rejected, rejected, 0}},
 	"softsign":   {{"x", "x / (1 + abs(x))", asFloat, rejected, 0}},
 	"logit": {{"x", "log(x / (1 - x))", asFloat, rejected, acceptsBools},

@@ -72,6 +72,37 @@ func TestLoop(t *testing.T) {
 	}
 }
 
+// TestLoopInputsOfShape1 has a body that declares its iteration and its condition with the shape [1].
+func TestLoopInputsOfShape1(t *testing.T) {
+	body := &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("Squeeze", names("i", "first"), names("number")),
+			node1("Add", names("v", "number"), names("w")), node1("Squeeze", names("c", "first"), names("flag")),
+			node1("Identity", names("c"), names("d")),
+			node1("Cast", names("flag"), names("seen"), attrInt("to", int64(tInt64)))},
+		Input:       infos(info("i", tInt64, 1), info("c", tBool, 1), info("v", tInt64)),
+		Output:      infos(info("d", tBool, 1), info("w", tInt64), info("seen", tInt64)),
+		Initializer: []*pb.TensorProto{int64s("first", []int64{1}, 0)},
+	}
+	g := &pb.GraphProto{
+		Node:   []*pb.NodeProto{node1("Loop", names("trips", "go", "x"), names("y", "all"), attrGraph("body", body))},
+		Input:  infos(info("trips", tInt64), info("go", tBool), info("x", tInt64)),
+		Output: infos(info("y", tInt64), info("all", tInt64, nil)),
+	}
+	goes := tensor.Must(tensor.FromSlice([]bool{true}))
+	in := map[string]*tensor.Tensor{"trips": i64(nil, 4), "go": goes, "x": i64(nil, 10)}
+	check := func(out map[string]*tensor.Tensor) {
+		t.Helper()
+		require.Equal(t, []int64{16}, intsOf(t, out["y"])) // 10 + 0 + 1 + 2 + 3
+		require.Equal(t, []int64{1, 1, 1, 1}, intsOf(t, out["all"]))
+	}
+	check(run(t, model(13, g), in))
+	g.Initializer = []*pb.TensorProto{int64s("trips", nil, 4), {Name: "go", DataType: int32(tBool), Int32Data: []int32{1}}}
+	converted, err := toGraph(model(13, g), Options{})
+	require.NoError(t, err)
+	require.False(t, converted.Dynamic(), "the loop is unrolled")
+	check(runGraph(t, converted, map[string]*tensor.Tensor{"x": in["x"]}))
+}
+
 // TestLoopOfGrowingValue appends to a carried value, so that its shape changes in each iteration.
 func TestLoopOfGrowingValue(t *testing.T) {
 	body := &pb.GraphProto{

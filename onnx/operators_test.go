@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,7 @@ func single(t *testing.T, opset int64, op string, known string, operands []*tens
 	for i := range outputs {
 		name := "out" + string(rune('0'+i))
 		n.Output = append(n.Output, name)
-		g.Output = append(g.Output, info(name, tFloat))
+		g.Output = append(g.Output, &pb.ValueInfoProto{Name: name}) // the type is inferred
 	}
 	g.Node = []*pb.NodeProto{n}
 	res := run(t, model(opset, g), in)
@@ -203,6 +204,83 @@ func TestUnsigned64Order(t *testing.T) {
 		[]*tensor.Tensor{big, tensor.Must(tensor.FromSlice([]uint64{1, 0}, 2))}, 1, attrText("direction", "RIGHT"))[0])
 	require.NoError(t, err)
 	require.Equal(t, []uint64{1 << 62, 1}, shifted)
+}
+
+// TestCastRoundsTwice: float64 and int64 become 16-bit floats by way of float32, as in PyTorch and ONNX Runtime.
+func TestCastRoundsTwice(t *testing.T) {
+	double := tensor.Must(tensor.FromSlice([]float64{1 + 0x1p-11 + 0x1p-40, 16842753}, 2))
+	long := i64([]int{2}, 1, 16842753)
+	for _, c := range []struct {
+		x       *tensor.Tensor
+		to      tensor.DType
+		i       int
+		want    float64
+		nearest float64 // of the number itself
+	}{{double, tensor.Float16, 0, 1, 1 + 0x1p-10}, {double, tensor.BFloat16, 1, 16777216, 16908288},
+		{long, tensor.BFloat16, 1, 16777216, 16908288}} {
+		for _, known := range []string{"", "a"} {
+			y := single(t, 13, "Cast", known, []*tensor.Tensor{c.x}, 1, attrInt("to", codeOf(c.to)))[0]
+			require.Equal(t, c.want, y.At(c.i).Float())
+			require.NotEqual(t, c.nearest, y.At(c.i).Float())
+		}
+	}
+}
+
+// TestDeclaredOutputType: a model whose declared output has another element type than its nodes give is rejected. The
+// declared types of other values are not read.
+func TestDeclaredOutputType(t *testing.T) {
+	g := &pb.GraphProto{Node: []*pb.NodeProto{node1("Abs", names("x"), names("y")), node1("Neg", names("y"), names("z"))},
+		Input: infos(info("x", tInt64, 2)), Output: infos(info("z", tFloat, 2)), ValueInfo: infos(info("y", tFloat, 7))}
+	_, err := toGraph(model(13, g), Options{})
+	require.EqualError(t, err, `output "z": the model declares elements of type float32, but its nodes give int64`)
+	g.Output = infos(info("z", pb.String, 2))
+	_, err = toGraph(model(13, g), Options{})
+	require.EqualError(t, err, `output "z": the model declares elements of type string, but its nodes give int64`)
+	for _, kind := range []pb.DataType{tInt64, pb.Undefined} {
+		g.Output = infos(info("z", kind, 2))
+		_, err = toGraph(model(13, g), Options{})
+		require.NoError(t, err)
+	}
+}
+
+// TestLayerNormalizationBeforeSet17 has an operand and a scale of different dtypes. The result has the dtype of the
+// scale, and is not rounded to the operand's. The mean of the row is 2, its variance 2.
+func TestLayerNormalizationBeforeSet17(t *testing.T) {
+	half := func(x *tensor.Tensor) *tensor.Tensor { return x.CopyTo(tensor.New(tensor.Float16, x.Shape...)) }
+	row, scale, bias := f32([]int{1, 4}, 0, 2, 2, 4), f32([]int{4}, 1, 1, 1, 0x1p-20+1), f32([]int{4}, 0, 0.125, 0, 3)
+	r := 2 / math.Sqrt(2+1e-5)
+	want := []float64{-r, 0.125, 0, r*(1+0x1p-20) + 3}
+	for _, c := range []struct {
+		x, scale, bias *tensor.Tensor
+		tolerance      float64
+	}{{half(row), scale, bias, 1e-6}, {row, half(scale), half(bias), 2e-3}, {row, scale, bias, 1e-6}} {
+		y := single(t, 13, "LayerNormalization", "", []*tensor.Tensor{c.x, c.scale, c.bias}, 1)[0]
+		require.Equal(t, c.scale.DType, y.DType)
+		for i := range want {
+			require.InDelta(t, want[i], y.At(0, i).Float(), c.tolerance)
+		}
+	}
+}
+
+// TestShrinkOfNegativeLambd: x < -lambd is tested first, as in the text of the operator.
+func TestShrinkOfNegativeLambd(t *testing.T) {
+	x := []float32{-7, -3, -1, 1, 7, float32(math.NaN())}
+	var want []float32
+	for _, number := range x { // lambd -2, bias 5
+		switch {
+		case number < 2:
+			want = append(want, number+5)
+		case number > -2:
+			want = append(want, number-5)
+		default:
+			want = append(want, 0)
+		}
+	}
+	for _, known := range []string{"", "a"} {
+		y := single(t, 9, "Shrink", known, []*tensor.Tensor{f32([]int{6}, x...)}, 1, attrFloat("lambd", -2),
+			attrFloat("bias", 5))[0]
+		require.Equal(t, want, floatsOf(t, y))
+	}
 }
 
 func TestQLinearConv(t *testing.T) {

@@ -6605,6 +6605,7 @@ const (
 	ResizeNearestModeRoundPreferCeil  ResizeNearestModeWord = "round_prefer_ceil"
 	ResizeNearestModeFloor            ResizeNearestModeWord = "floor"
 	ResizeNearestModeCeil             ResizeNearestModeWord = "ceil"
+	ResizeNearestModeSimple           ResizeNearestModeWord = "simple"
 )
 
 // ResizeKeepAspectRatioPolicyWord is the attribute keep_aspect_ratio_policy of [Resize].
@@ -6621,7 +6622,7 @@ const (
 type ResizeAttrs struct {
 	// sizes of the result along axes; either these or scales
 	Sizes []int `attr:"sizes"`
-	// factors along axes
+	// factors along axes, rounded to float32 as in ONNX
 	Scales []float64 `attr:"scales"`
 	// dimensions to which sizes, scales and roi refer; default: all
 	Axes []int `attr:"axes"`
@@ -6631,7 +6632,8 @@ type ResizeAttrs struct {
 	Mode ResizeModeWord `attr:"mode"`
 	// mapping from indices of the result to positions in the input (default half_pixel)
 	CoordinateTransformationMode ResizeCoordinateTransformationModeWord `attr:"coordinate_transformation_mode"`
-	// rounding of positions for mode nearest (default round_prefer_floor)
+	// rounding of positions for mode nearest; simple: ceil for factors below 1, else floor (default
+	// round_prefer_floor)
 	NearestMode ResizeNearestModeWord `attr:"nearest_mode"`
 	// the coefficient a of cubic interpolation (default -0.75)
 	CubicCoeffA *float64 `attr:"cubic_coeff_a"`
@@ -7910,7 +7912,8 @@ type ToAttrs struct {
 // To is the op to.
 //
 // Converts self to `dtype`, or to the dtype of `other`, and to a memory format. Returns self if it has both
-// already.
+// already. Numbers become float16 or bfloat16 by way of float32, as in PyTorch and ONNX Runtime: float64 and
+// large integers round twice.
 func To(self *graph.Value, attrs ...ToAttrs) *graph.Value {
 	return node("to", 1, nonzeroAttrs(attrs), self)[0]
 }

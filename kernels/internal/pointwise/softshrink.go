@@ -27,7 +27,7 @@ var (
 		func(a *softshrinkAttrs) func(float64) float64 { return biasShrink(a.Lambd, a.Lambd) }, kit.UnaryExample)
 	Shrink = attrCurve("shrink", "shrink_cpu", "Sets elements of absolute value up to `lambd` to 0, and moves the "+
 		"others towards 0 by `bias`. Supports floats only.",
-		"where(x > lambd, x - bias, where(x < -lambd, x + bias, x * 0))", defaultGrain,
+		"where(x < -lambd, x + bias, where(x > lambd, x - bias, x * 0))", defaultGrain,
 		func(a *biasShrinkAttrs) numbers {
 			return numbers{"lambd": tensor.FloatScalar(a.Lambd), "bias": tensor.FloatScalar(a.Bias)}
 		},
@@ -48,10 +48,10 @@ func init() {
 func biasShrink(lambd, bias float64) func(float64) float64 {
 	return func(x float64) float64 {
 		switch {
+		case x < -lambd: // tested first, as in ONNX: a negative lambd is valid
+			return x + bias
 		case x > lambd:
 			return x - bias
-		case x < -lambd:
-			return x + bias
 		}
 		return x * 0
 	}

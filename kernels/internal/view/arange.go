@@ -61,7 +61,7 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 		}
 		start, end, step = float64(startNumber.Int()), float64(endNumber.Int()), float64(attrs.Step.Int())
 		if dtype == tensor.Int64 {
-			size = math.Ceil((end - start) / step)
+			size = integerCount(startNumber.Int(), endNumber.Int(), attrs.Step.Int())
 		}
 	}
 	switch {
@@ -76,6 +76,19 @@ func inferArange(call *graph.Call) ([]graph.Result, error) {
 	}
 	result, err := kit.FreshType(dtype, sym.Ints(int(size)))
 	return call.NewResult(result), err
+}
+
+// integerCount returns the number of integers from start to end, exclusive, at distances of step. Differences of
+// integers near the limits of int64 are exact in uint64.
+func integerCount(start, end, step int64) float64 {
+	distance, stepSize := uint64(end)-uint64(start), uint64(step)
+	if step < 0 {
+		distance, stepSize = -distance, -stepSize
+	}
+	if step == 0 || start == end || (step > 0) != (end > start) {
+		return 0 // inferArange rejects a step of 0, and a step that leads away from the end
+	}
+	return float64((distance-1)/stepSize + 1)
 }
 
 // maxArangeSize is the maximum number of elements. It is far below the greatest int, so that the conversion of a

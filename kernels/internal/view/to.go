@@ -22,7 +22,8 @@ var To = kit.Define[*toAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "to",
 		Doc: "Converts self to `dtype`, or to the dtype of `other`, and to a memory format. Returns self if it has both " +
-			"already.",
+			"already. Numbers become float16 or bfloat16 by way of float32, as in PyTorch and ONNX Runtime: float64 and " +
+			"large integers round twice.",
 		Params: []graph.Param{kit.Self, {Name: "other", Optional: true, Overload: "other"}},
 		Kind:   graph.View,
 		Infer:  inferTo,

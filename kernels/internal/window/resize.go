@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
+	"math/bits"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -14,12 +16,12 @@ import (
 
 type resizeAttrs struct {
 	Sizes          []sym.Int `attr:"sizes" default:"none" doc:"sizes of the result along axes; either these or scales"`
-	Scales         []float64 `attr:"scales" default:"none" doc:"factors along axes"`
+	Scales         []float64 `attr:"scales" default:"none" doc:"factors along axes, rounded to float32 as in ONNX"`
 	Axes           []int     `attr:"axes" default:"none" doc:"dimensions to which sizes, scales and roi refer; default: all"`
 	Roi            []float64 `attr:"roi" default:"none" doc:"for tf_crop_and_resize: starts, then ends, as fractions"`
 	Mode           string    `attr:"mode" default:"nearest" oneof:"nearest|linear|cubic" doc:"interpolation method"`
 	Coordinates    string    `attr:"coordinate_transformation_mode" default:"half_pixel" oneof:"half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_crop_and_resize|tf_half_pixel_for_nn" doc:"mapping from indices of the result to positions in the input"`
-	NearestMode    string    `attr:"nearest_mode" default:"round_prefer_floor" oneof:"round_prefer_floor|round_prefer_ceil|floor|ceil" doc:"rounding of positions for mode nearest"`
+	NearestMode    string    `attr:"nearest_mode" default:"round_prefer_floor" oneof:"round_prefer_floor|round_prefer_ceil|floor|ceil|simple" doc:"rounding of positions for mode nearest; simple: ceil for factors below 1, else floor"`
 	CubicCoeffA    float64   `attr:"cubic_coeff_a" default:"-0.75" doc:"the coefficient a of cubic interpolation"`
 	ExcludeOutside bool      `attr:"exclude_outside" default:"false" doc:"ignore elements outside the input instead of repeating the edge"`
 	Extrapolation  float64   `attr:"extrapolation_value" default:"0" doc:"for tf_crop_and_resize: value of positions outside the input"`
@@ -56,10 +58,11 @@ var Resize = kit.Define[*resizeAttrs](graph.Op{
 
 // resizePlan has the sizes and factors of a call. Element i of each list belongs to dimension axes[i].
 type resizePlan struct {
-	axes   []int       // the dimensions to resize
-	sizes  []sym.Int   // sizes of the result
-	scales []float64   // factors from the input to the result; nil if they are the quotients of the sizes
-	out    tensor.Type // type of the result
+	axes       []int       // the dimensions to resize
+	sizes      []sym.Int   // sizes of the result
+	scales     []float64   // factors from the input to the result; nil if they are quotients of sizes
+	aspectAxis int         // if not -1, the element of the lists whose quotient of sizes is the factor of all
+	out        tensor.Type // type of the result
 }
 
 // newResizePlan checks a call and returns its plan.
@@ -71,8 +74,11 @@ func newResizePlan(c *graph.Call) (plan resizePlan, err error) {
 	if plan.axes, err = resizeAxes(attrs, input.Rank()); err != nil {
 		return plan, err
 	}
-	if plan.sizes, plan.scales, err = attrs.plan(input.Shape, plan.axes); err != nil {
+	if plan.sizes, plan.aspectAxis, err = attrs.plan(input.Shape, plan.axes); err != nil {
 		return plan, err
+	}
+	for _, scale := range attrs.Scales {
+		plan.scales = append(plan.scales, float64(float32(scale)))
 	}
 	shape := slices.Clone(input.Shape)
 	for i, dim := range plan.axes {
@@ -97,18 +103,27 @@ func newResize(c *graph.Call) (*resampling, error) {
 	for i, outSize := range kit.KnownSizes(plan.sizes) {
 		dim := plan.axes[i]
 		inSize := input.Shape[dim]
-		scale := float64(outSize) / float64(inSize)
-		if plan.scales != nil {
-			scale = plan.scales[i]
+		if outSize == 0 {
+			resample.taps[dim] = &axisTaps{}
+			continue
 		}
-		isCopied := outSize == inSize && scale == 1 && !isCrop // a copied dimension has no taps (nil)
+		scale := big.NewRat(int64(outSize), int64(inSize)) // inSize is not 0, because outSize is not
+		switch aspectAxis := plan.aspectAxis; {
+		case plan.scales != nil:
+			scale.SetFloat64(plan.scales[i])
+		case aspectAxis >= 0:
+			scale.SetFrac64(int64(kit.KnownSize(plan.sizes[aspectAxis])), int64(input.Shape[plan.axes[aspectAxis]]))
+		}
+		isCopied := outSize == inSize && scale.Cmp(ratOf(1)) == 0 && !isCrop // a copied dimension has no taps (nil)
 		if isCopied {
 			continue
 		}
-		axis := resizeAxis{attrs: attrs, inSize: inSize, outSize: outSize, scale: scale, roi: [2]float64{0, 1}}
+		roi := [2]*big.Rat{ratOf(0), ratOf(1)}
 		if isCrop {
-			axis.roi = [2]float64{attrs.Roi[i], attrs.Roi[len(plan.axes)+i]}
+			roi[0].SetFloat64(float64(float32(attrs.Roi[i])))
+			roi[1].SetFloat64(float64(float32(attrs.Roi[len(plan.axes)+i])))
 		}
+		axis := newResizeAxis(attrs, inSize, outSize, scale, roi)
 		resample.taps[dim] = &axisTaps{outSize: axis.outSize, maxTaps: axis.maxTaps(), isNearest: attrs.Mode == "nearest",
 			eachTap: axis.taps}
 	}
@@ -142,51 +157,53 @@ func resizeAxes(attrs *resizeAttrs, rank int) ([]int, error) {
 	if attrs.Coordinates == "tf_crop_and_resize" && len(attrs.Roi) != 2*len(axes) {
 		return nil, fmt.Errorf("resize: Expected roi of length %d, got %d", 2*len(axes), len(attrs.Roi))
 	}
+	for _, bound := range attrs.Roi {
+		if !(math.Abs(bound) <= math.MaxFloat32) {
+			return nil, fmt.Errorf("resize: roi %v is out of range", bound)
+		}
+	}
 	return axes, nil
 }
 
-// plan returns the fields sizes and scales of the [resizePlan].
-func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
+// plan returns the fields sizes and aspectAxis of the [resizePlan].
+func (attrs *resizeAttrs) plan(shape []sym.Int, axes []int) (sizes []sym.Int, aspectAxis int, err error) {
 	if attrs.Sizes != nil && attrs.KeepAspect != "stretch" {
 		return attrs.planAspect(shape, axes)
 	}
 	if attrs.Sizes != nil {
 		for _, size := range attrs.Sizes {
 			if kit.IsNegative(size) {
-				return nil, nil, fmt.Errorf("resize: size %v is out of range", size)
+				return nil, -1, fmt.Errorf("resize: size %v is out of range", size)
 			}
 		}
-		return attrs.Sizes, nil, nil
+		return attrs.Sizes, -1, nil
 	}
 	for i, dim := range axes {
-		scale := attrs.Scales[i]
-		if size, isKnown := shape[dim].Known(); !(scale > 0) || isKnown && float64(size)*scale > tensor.MaxBytes {
-			return nil, nil, fmt.Errorf("resize: scale %v is out of range", scale)
+		scale := float64(float32(attrs.Scales[i]))
+		size, isKnown := shape[dim].Known()
+		if !(scale > 0 && scale <= math.MaxFloat32) || isKnown && float64(size)*scale > tensor.MaxBytes {
+			return nil, -1, fmt.Errorf("resize: scale %v is out of range", attrs.Scales[i])
 		}
-		sizes = append(sizes, ScaledSize(shape[dim], scale))
+		sizes = append(sizes, ScaledSize32(shape[dim], scale))
 	}
-	return sizes, attrs.Scales, nil
+	return sizes, -1, nil
 }
 
 // aspectLimit is the least size that planAspect rejects. The product of two smaller sizes does not overflow.
 const aspectLimit = 1 << 30
 
 // planAspect resizes all axes by the smallest or the largest of their factors, and rounds sizes half up. Factors are
-// compared as fractions, because sizes may be symbols. The returned scales are valid only for known sizes.
-func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, scales []float64, err error) {
-	if len(axes) == 0 {
-		return nil, nil, nil
-	}
-	best := 0 // index in axes of the smallest or largest factor
+// compared as fractions, because sizes may be symbols. best is the index in axes of this factor.
+func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.Int, best int, err error) {
 	for i, dim := range axes {
 		size, inSize := attrs.Sizes[i], shape[dim]
 		switch {
 		case !kit.SizeAtLeast(size, 1) || kit.SizeAtLeast(size, aspectLimit):
-			return nil, nil, fmt.Errorf("resize: size %v is out of range", size)
+			return nil, -1, fmt.Errorf("resize: size %v is out of range", size)
 		case kit.SizeIs(inSize, 0):
-			return nil, nil, fmt.Errorf("resize: dimension %d has no elements", dim)
+			return nil, -1, fmt.Errorf("resize: dimension %d has no elements", dim)
 		case kit.SizeAtLeast(inSize, aspectLimit):
-			return nil, nil, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", dim)
+			return nil, -1, fmt.Errorf("resize: dimension %d is too large to keep the aspect ratio", dim)
 		}
 		// These are the factors size/inSize and attrs.Sizes[best]/shape[axes[best]], multiplied by both denominators.
 		factor, bestFactor := size.Mul(shape[axes[best]]), attrs.Sizes[best].Mul(inSize)
@@ -197,17 +214,16 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 			best = i
 		}
 	}
-	size, inSize := attrs.Sizes[best], shape[axes[best]]
-	factor := float64(kit.KnownSize(size)) / float64(kit.KnownSize(inSize))
 	for i, dim := range axes {
+		size, inSize := attrs.Sizes[best], shape[axes[best]]
 		rounded := size
 		if i != best { // size*shape[dim]/inSize, rounded half up
 			two := sym.Of(2)
 			rounded = size.Mul(shape[dim]).Mul(two).Add(inSize).Div(inSize.Mul(two))
 		}
-		sizes, scales = append(sizes, rounded), append(scales, factor)
+		sizes = append(sizes, rounded)
 	}
-	return sizes, scales, nil
+	return sizes, best, nil
 }
 
 // resizeAxis computes the taps of one dimension. A tap is an element of the input with a weight. For index i of the
@@ -221,39 +237,85 @@ func (attrs *resizeAttrs) planAspect(shape []sym.Int, axes []int) (sizes []sym.I
 // weight 0.75 and element 2 with weight 0.25.
 type resizeAxis struct {
 	attrs           *resizeAttrs
-	inSize, outSize int        // sizes of input and output
-	scale           float64    // factor
-	roi             [2]float64 // start and end of the region for tf_crop_and_resize, as fractions of the input
+	inSize, outSize int     // sizes of input and output
+	scale           float64 // factor
+	// Index i has the position (first + i*step)/unit in the input, in elements. Positions are fractions, because their
+	// rounding would decide which element is nearest.
+	first, step, unit *big.Int
+	fitsInt64         bool // whether positions can be computed with int64, and parts of unit are exact in float64
 }
 
-// position returns the position of index i in the input, in elements.
-func (axis *resizeAxis) position(i int) float64 {
-	in, out := float64(axis.inSize), float64(axis.scale*float64(axis.inSize)) // out is not rounded, as in ONNX
-	index := float64(i)
-	switch axis.attrs.Coordinates {
+func ratOf(number int) *big.Rat { return new(big.Rat).SetInt64(int64(number)) }
+
+// newResizeAxis returns the axis for a factor. roi is the start and the end of the region for tf_crop_and_resize, as
+// fractions of the input.
+func newResizeAxis(attrs *resizeAttrs, inSize, outSize int, scale *big.Rat, roi [2]*big.Rat) *resizeAxis {
+	add, sub, mul, quo := fractionOps()
+	half, one, in := big.NewRat(1, 2), ratOf(1), ratOf(inSize)
+	out := mul(scale, in) // not rounded, as in ONNX's test cases
+	lastIn := sub(in, one)
+	step := new(big.Rat).Inv(scale)
+	first := sub(mul(half, step), half) // half_pixel
+	switch attrs.Coordinates {
 	case "align_corners":
-		if out == 1 {
-			return 0
+		first, step = new(big.Rat), new(big.Rat)
+		if out.Cmp(one) != 0 {
+			step = quo(lastIn, sub(out, one))
 		}
-		return index * (in - 1) / (out - 1)
 	case "asymmetric":
-		return index / axis.scale
+		first = new(big.Rat)
 	case "tf_crop_and_resize":
-		if out == 1 {
-			return float64((axis.roi[1]-axis.roi[0])*(in-1)/2) + float64(axis.roi[0]*(in-1))
+		first, step = mul(half, mul(add(roi[0], roi[1]), lastIn)), new(big.Rat)
+		if outSize > 1 {
+			first, step = mul(roi[0], lastIn), quo(mul(sub(roi[1], roi[0]), lastIn), ratOf(outSize-1))
 		}
-		return float64(index*(axis.roi[1]-axis.roi[0])*(in-1)/(out-1)) + float64(axis.roi[0]*(in-1))
 	case "tf_half_pixel_for_nn":
-		return (index + 0.5) / axis.scale
+		first = mul(half, step)
 	case "pytorch_half_pixel":
-		if out == 1 {
-			return -0.5
+		if outSize == 1 {
+			first = new(big.Rat)
 		}
-		return (index+0.5)/axis.scale - 0.5 // as half_pixel
 	case "half_pixel_symmetric":
-		return float64(in/2*(1-float64(axis.outSize)/out)) + (index+0.5)/axis.scale - 0.5
+		first = add(first, mul(mul(in, half), sub(one, quo(ratOf(outSize), out))))
 	}
-	return (index+0.5)/axis.scale - 0.5 // half_pixel
+	axis := &resizeAxis{attrs: attrs, inSize: inSize, outSize: outSize}
+	axis.scale, _ = scale.Float64()
+	axis.unit = new(big.Int).Mul(first.Denom(), step.Denom())
+	axis.first = new(big.Int).Mul(first.Num(), step.Denom())
+	axis.step = new(big.Int).Mul(step.Num(), first.Denom())
+	common := new(big.Int).GCD(nil, nil, axis.unit, axis.first)
+	common.GCD(nil, nil, common, axis.step)
+	for _, part := range []*big.Int{axis.unit, axis.first, axis.step} {
+		part.Quo(part, common)
+	}
+	axis.fitsInt64 = axis.unit.BitLen() <= 53 && axis.first.BitLen() <= 61 &&
+		axis.step.BitLen()+bits.Len(uint(outSize)) <= 61
+	return axis
+}
+
+// fractionOps returns operations on fractions that return new fractions.
+func fractionOps() (add, sub, mul, quo func(x, y *big.Rat) *big.Rat) {
+	newResult := func(op func(z, x, y *big.Rat) *big.Rat) func(x, y *big.Rat) *big.Rat {
+		return func(x, y *big.Rat) *big.Rat { return op(new(big.Rat), x, y) }
+	}
+	return newResult((*big.Rat).Add), newResult((*big.Rat).Sub), newResult((*big.Rat).Mul), newResult((*big.Rat).Quo)
+}
+
+// position returns the position of index i in the input: base + t, where base is the index of an element and t is in
+// (0, 1]. A position on an element thus belongs to the gap before this element.
+func (axis *resizeAxis) position(i int) (base, t float64) {
+	if !axis.fitsInt64 {
+		product := new(big.Int).Mul(axis.step, big.NewInt(int64(i)))
+		position, _ := new(big.Rat).SetFrac(product.Add(product, axis.first), axis.unit).Float64()
+		base = math.Ceil(position) - 1
+		return base, position - base
+	}
+	number, unit := axis.first.Int64()+axis.step.Int64()*int64(i), axis.unit.Int64()
+	quotient, rest := number/unit, number%unit // rounded towards 0
+	if rest <= 0 {
+		quotient, rest = quotient-1, rest+unit
+	}
+	return float64(quotient), float64(rest) / float64(unit)
 }
 
 // The radii of the interpolation filters, in elements of the input, before stretching.
@@ -287,13 +349,12 @@ func (axis *resizeAxis) firstStretchedTap(radius float64) int {
 
 // taps implements [axisTaps.eachTap] for the axis.
 func (axis *resizeAxis) taps(i int, add func(element int, weight float64)) {
-	position := axis.position(i)
-	if axis.attrs.Coordinates == "tf_crop_and_resize" && (position < 0 || position > float64(axis.inSize-1)) {
+	base, t := axis.position(i)
+	isOutside := base < -1 || base == -1 && t < 1 || base >= float64(axis.inSize-1)
+	if axis.attrs.Coordinates == "tf_crop_and_resize" && isOutside {
 		return
 	}
-	// The position is in (base, base+1], so a position on an element belongs to the gap before this element.
-	base := math.Ceil(position) - 1
-	first, weights := axis.weights(position - base)
+	first, weights := axis.weights(t)
 	// Positions far outside the input are moved to 4 elements outside, so that the conversion to int is valid.
 	firstElement := int(max(min(base, float64(axis.inSize)+4), -4)) + first
 	isInside := func(tap int) bool { return firstElement+tap >= 0 && firstElement+tap < axis.inSize }
@@ -319,7 +380,7 @@ func (axis *resizeAxis) weights(t float64) (first int, weights []float64) {
 	a := axis.attrs.CubicCoeffA
 	switch mode, isStretched := axis.attrs.Mode, axis.attrs.Antialias; {
 	case mode == "nearest":
-		return 0, nearestWeights(axis.attrs.NearestMode, t)
+		return 0, axis.nearestWeights(t)
 	case mode == "linear" && !isStretched:
 		return 0, []float64{1 - t, t}
 	case mode == "linear":
@@ -365,9 +426,9 @@ func (axis *resizeAxis) stretchedWeights(radius, t float64, filter func(float64)
 
 // nearestWeights returns the weights of the elements before and after a position. t is the distance from the element
 // before it to the position.
-func nearestWeights(mode string, t float64) []float64 {
+func (axis *resizeAxis) nearestWeights(t float64) []float64 {
 	takesSecond := t == 1 // the position is on the second element
-	switch mode {
+	switch axis.attrs.NearestMode {
 	case "floor": // no other position takes the second element
 	case "round_prefer_floor":
 		takesSecond = takesSecond || t > 0.5
@@ -375,6 +436,8 @@ func nearestWeights(mode string, t float64) []float64 {
 		takesSecond = takesSecond || t >= 0.5
 	case "ceil":
 		takesSecond = true
+	case "simple":
+		takesSecond = takesSecond || axis.scale < 1
 	}
 	if takesSecond {
 		return []float64{0, 1}

@@ -15,12 +15,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// symbolicSize returns window.ScaledSize of a symbol, and the guard under which it holds.
-func symbolicSize(t *testing.T, hint int, f float64) (sym.Int, sym.Bool) {
+// symbolicSize returns the scaled size of a symbol, and the guard under which it holds.
+func symbolicSize(t *testing.T, scaled func(sym.Int, float64) sym.Int, hint int, f float64) (sym.Int, sym.Bool) {
 	env := sym.NewEnv()
 	n, err := env.Symbol("N", 0, math.MaxInt, hint)
 	require.NoError(t, err)
-	size, holds := window.ScaledSize(n, f), sym.BoolOf(true)
+	size, holds := scaled(n, f), sym.BoolOf(true)
 	for _, g := range env.Guards() {
 		holds = holds.And(g)
 	}
@@ -30,6 +30,18 @@ func symbolicSize(t *testing.T, hint int, f float64) (sym.Int, sym.Bool) {
 // TestScaledSizes checks that the size of a scaled symbol, where its guards hold, equals the integer part of the
 // floating-point product.
 func TestScaledSizes(t *testing.T) {
+	checkScaledSizes(t, window.ScaledSize, func(n int, f float64) float64 { return float64(n) * f })
+	checkScaledSizes(t, func(size sym.Int, f float64) sym.Int { return window.ScaledSize32(size, float64(float32(f))) },
+		func(n int, f float64) float64 {
+			if float32(f) == 1 {
+				return float64(n)
+			}
+			return float64(float32(n) * float32(f))
+		})
+}
+
+func checkScaledSizes(t *testing.T, scaled func(sym.Int, float64) sym.Int, product func(n int, f float64) float64) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	scales := []float64{0.6, 0.1, 1.0 / 49, 1.0 / 3, 224.0 / 197, float64(float32(0.6)), math.Pi, 1e-9, 1e9, 1e300, 3, 0.5}
 	for range 150 {
@@ -38,7 +50,7 @@ func TestScaledSizes(t *testing.T) {
 	free := 0
 	for _, f := range scales {
 		hint := 1 + rng.IntN(300)
-		size, holds := symbolicSize(t, hint, f)
+		size, holds := symbolicSize(t, scaled, hint, f)
 		at := func(n int) {
 			b := sym.Binding{"N": n}
 			ok, err := holds.At(b)
@@ -47,7 +59,7 @@ func TestScaledSizes(t *testing.T) {
 			if !ok {
 				return
 			}
-			want := float64(n) * f
+			want := product(n, f)
 			if want >= tensor.MaxBytes {
 				return // no value has such a size
 			}
@@ -84,7 +96,7 @@ func TestScaledSizesSaid(t *testing.T) {
 		{60, 1.0 / 49, "N//49", "Le(50, N) & Le(N, 97)"},
 		{49, 1.0 / 49, "0", "Eq(N, 49) & (Lt(97, N) | Lt(N, 50))"},
 	} {
-		size, holds := symbolicSize(t, c.hint, c.f)
+		size, holds := symbolicSize(t, window.ScaledSize, c.hint, c.f)
 		assert.Equal(t, c.size, size.String())
 		assert.Equal(t, c.holds, holds.String())
 	}

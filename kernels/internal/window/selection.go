@@ -15,37 +15,45 @@ import (
 const maxPieceElements = 1 << 20
 
 // selection is the kernel of a [resampling] in which each result is a copy of one element of the operand, or
-// outsideValue. A row has the elements along the last dimension. Rows are copied in pieces of up to maxPieceElements
-// elements.
+// outsideValue. Dimensions are in the order of the result's storage, so that a row, which has the elements along the
+// last of them, is contiguous. For example, a row of NHWC images has the channels of a pixel. Rows are copied in pieces
+// of up to maxPieceElements elements.
 //
 // Element (i, j) of a 2-dim result is at the byte offset tables[0][i] + tables[1][j] of the operand. If one of the two
 // entries is -1, the element is outsideValue. For example, nearest-neighbour interpolation that doubles a row of 3
 // float32 elements has the table 0 0 4 4 8 8 for the last dimension.
 type selection struct {
-	tables                 []indexTable // by dimension: byte offsets in the operand, or -1 for an index without taps
-	shape                  []int        // of the result
-	dstStrides, srcStrides []int        // of the result and of the operand, in bytes
-	elementSize            int          // of both, in bytes
-	outsideElement         []byte       // resampling.outsideValue in the dtype of the result
-	rowPieces              int          // number of pieces of a row
+	tables         []indexTable       // by dimension: byte offsets in the operand, or -1 for an index without taps
+	shape          []int              // of the result
+	dstStrides     []int              // of the result, in bytes
+	elementSize    int                // of both, in bytes
+	outsideElement []byte             // resampling.outsideValue in the dtype of the result
+	rowPieces      int                // number of pieces of a row
+	copyRow        tensor.ConvertFunc // copies a row if operand and result have it contiguous, else nil
 }
 
 // selectionKernel returns the kernel of a call whose resampling is a selection.
 func (r *resampling) selectionKernel(c *graph.Call) *graph.Kernel {
 	src, dst := c.Meta(0), c.Out[0]
-	cols := dst.Shape[dst.Rank()-1]
+	order := storageOrder(dst)
+	last := order[len(order)-1]
+	cols, elementSize := dst.Shape[last], dst.DType.Size()
 	kernel := &graph.Kernel{}
-	s := &selection{tables: make([]indexTable, dst.Rank()), shape: dst.Shape, dstStrides: kit.ByteStrides(dst),
-		srcStrides: kit.ByteStrides(src), elementSize: dst.DType.Size(),
-		outsideElement: encoded(r.outsideValue, dst.DType), rowPieces: kit.DivUp(cols, maxPieceElements)}
-	for d, size := range dst.Shape {
-		s.tables[d] = newIndexTable(kernel, size, func(i int) int {
+	s := &selection{elementSize: elementSize, outsideElement: encoded(r.outsideValue, dst.DType),
+		rowPieces: kit.DivUp(cols, maxPieceElements)}
+	srcStrides, dstStrides := kit.ByteStrides(src), kit.ByteStrides(dst)
+	for _, d := range order {
+		s.shape, s.dstStrides = append(s.shape, dst.Shape[d]), append(s.dstStrides, dstStrides[d])
+		s.tables = append(s.tables, newIndexTable(kernel, dst.Shape[d], func(i int) int {
 			index := r.sourceIndex(d, i)
 			if index < 0 {
 				return -1 // not multiplied by the stride, which may be 0
 			}
-			return index * s.srcStrides[d]
-		})
+			return index * srcStrides[d]
+		}))
+	}
+	if r.taps[last] == nil && srcStrides[last] == elementSize && dstStrides[last] == elementSize {
+		s.copyRow = kit.RowConverter(dst.DType, src.DType)
 	}
 	units, unitElements := dst.Numel()/cols*s.rowPieces, min(cols, maxPieceElements)
 	kernel.Phases = append(kernel.Phases, copies.ChunkedPhase(units, unitElements,
@@ -66,7 +74,7 @@ func encoded(number float64, dtype tensor.DType) []byte {
 	return element
 }
 
-// copyPiece copies a piece of a row. row is the row-major index of the row in the result.
+// copyPiece copies a piece of a row. row is the index of the row in the order of the result's storage.
 func (s *selection) copyPiece(mem *graph.Mem, row, piece int) {
 	last := len(s.shape) - 1
 	dstRow, srcRow, isRowOutside := s.rowOffsets(mem, row)
@@ -74,7 +82,11 @@ func (s *selection) copyPiece(mem *graph.Mem, row, piece int) {
 	offsets := s.tables[last].indicesOf(mem)[first:min(s.shape[last], first+maxPieceElements)]
 	target := unsafe.Add(mem.Ptrs[0], dstRow+first*s.dstStrides[last])
 	hasOutside := isRowOutside || slices.ContainsFunc(offsets, func(offset int) bool { return offset < 0 })
-	if !hasOutside {
+	switch {
+	case !hasOutside && s.copyRow != nil:
+		s.copyRow(target, unsafe.Add(mem.Ptrs[1], srcRow+offsets[0]), s.elementSize, s.elementSize, len(offsets))
+		return
+	case !hasOutside:
 		kit.GatherLoops[s.elementSize](target, unsafe.Add(mem.Ptrs[1], srcRow), s.dstStrides[last], offsets)
 		return
 	}

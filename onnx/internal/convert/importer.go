@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/onnx/internal/symbolic"
 	"github.com/graphrun/graphrun/sym"
 )
@@ -232,7 +233,10 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 // proto.Output.
 func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, frame *frame) error {
 	for i, output := range proto.Output {
-		err := im.addOutput(output.Name, results[i])
+		err := checkDeclaredType(output, results[i])
+		if err == nil {
+			err = im.addOutput(output.Name, results[i])
+		}
 		if err == nil && frame.skipsInvalidNodes && im.graph.Err() != nil {
 			err = im.graph.Err() // a duplicate name
 		}
@@ -245,6 +249,29 @@ func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, fram
 		}
 	}
 	return nil
+}
+
+// checkDeclaredType returns an error if the model declares another element type for an output than its nodes give. ONNX
+// Runtime rejects such models, too: either the type or an operator is not what the exporter meant.
+func checkDeclaredType(declared *pb.ValueInfoProto, v *Value) error {
+	if v == nil || v.kind != tensorKind || declared.TensorType() == nil {
+		return nil
+	}
+	elementType := pb.DataType(declared.TensorType().ElemType)
+	dtype, err := modelfile.DTypeOf(int32(elementType))
+	want, got := dtype.String(), v.DType().String()
+	if elementType == pb.String {
+		want, err = "string", nil
+	}
+	if v.hasStrings {
+		got = "string"
+	}
+	// Types without a dtype are stored in the dtype of another type.
+	isStored := modelfile.IsNarrow(elementType) || v.elementType != pb.Undefined
+	if err != nil || isStored || !v.DType().Valid() || want == got { // err: an undeclared type
+		return nil
+	}
+	return fmt.Errorf("the model declares elements of type %s, but its nodes give %s", want, got)
 }
 
 // addOutput adds an output of the graph. A sequence of maps becomes a matrix of the maps' values, whose columns have

@@ -59,6 +59,28 @@ func loopOp(n *Node) []*Value {
 	return asSequences(out, sequences)
 }
 
+// asDeclared returns a loop's body that takes the iteration and the condition as scalars. If the body declares one of
+// them with the shape [1], as some exporters do, the result begins with a node that reshapes the scalar.
+func asDeclared(proto *pb.GraphProto) *pb.GraphProto {
+	const shapeName = "[1]"
+	body := *proto
+	for i, declared := range proto.Input[:firstCarried] {
+		if shape := declared.Shape(); shape == nil || len(shape.Dim) != 1 {
+			continue
+		}
+		if len(body.Node) == len(proto.Node) { // the first such input
+			body.Input = slices.Clone(proto.Input)
+			body.Initializer = append(slices.Clip(proto.Initializer),
+				&pb.TensorProto{Name: shapeName, DataType: int32(pb.Int64), Dims: []int64{1}, Int64Data: []int64{1}})
+		}
+		scalar := declared.Name + " scalar"
+		body.Input[i] = &pb.ValueInfoProto{Name: scalar}
+		reshape := &pb.NodeProto{OpType: "Reshape", Input: []string{scalar, shapeName}, Output: []string{declared.Name}}
+		body.Node = append([]*pb.NodeProto{reshape}, body.Node...)
+	}
+	return &body
+}
+
 // unroll converts each iteration of a loop to nodes. It returns nil if the loop must remain a loop.
 func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value) []*Value {
 	count, ok := n.unrollCount(proto, trips, cond, carried)
@@ -70,7 +92,7 @@ func (n *Node) unroll(proto *pb.GraphProto, trips, cond *Value, carried []*Value
 	toStack := make([][]*Value, len(proto.Output)-1-len(carried)) // by stacked output: the value in each iteration
 	for i := range count {
 		iteration := Constant(tensor.IntScalar(i).Tensor(tensor.Int64))
-		out := n.convertIteration(proto, append([]*Value{iteration, condition}, values...), int(count))
+		out := n.convertIteration(asDeclared(proto), append([]*Value{iteration, condition}, values...), int(count))
 		if out[0].data == nil {
 			n.Failf("the loop's condition depends on data")
 		}

@@ -63,7 +63,7 @@ func (n *Node) loopBody(proto *pb.GraphProto, carried []*Value) (*nestedGraph, [
 		// Only the types of the iteration and the condition matter. The shapes of carried values may vary.
 		start := []*Value{Constant(tensor.Zeros(tensor.Int64)), Constant(tensor.Zeros(tensor.Bool))}
 		varies := func(i int) bool { return i >= firstCarried }
-		body, err := n.tryConvertBody(proto, append(start, carried...), varies)
+		body, err := n.tryConvertBody(asDeclared(proto), append(start, carried...), varies)
 		if err == nil {
 			return body, carried
 		}

@@ -22,16 +22,8 @@ func prelu(n *node) []*value {
 	if n.Opset < 7 && n.Rank(slope) == 1 && n.Rank(x) > 1 && n.Sizes(slope)[0] != 1 {
 		slope = alignedToAxis(n, slope, 1, n.Rank(x))
 	}
-	isNegative := n.Op("lt", nil, signedOperand(n, x), 0)
-	return single(widened(n, "where", nil, isNegative, widened(n, "mul", nil, x, slope), x))
-}
-
-// signedOperand returns x, converted to int64 if comparisons do not support its dtype.
-func signedOperand(n *node, x *value) *value {
-	if x.DType().IsBareUnsigned() {
-		return n.Cast(orderedInt64(n, x), tensor.Int64)
-	}
-	return x
+	isNegative := n.Op("lt", nil, x, 0)
+	return single(n.Op("where", nil, isNegative, n.Op("mul", nil, x, slope), x))
 }
 
 // elu converts Elu.
@@ -112,16 +104,24 @@ func softsignOf(n *node, x *value) *value {
 	return n.Op("div", nil, x, n.Op("add", nil, n.Op("abs", nil, x), 1.0))
 }
 
-// shrink converts Shrink: x + bias where x < -lambd, x - bias where x > lambd, and otherwise 0.
+// shrink converts Shrink: x + bias where x < -lambd, else x - bias where x > lambd, and otherwise 0. Both conditions
+// may hold if lambd is negative. Integers are compared as float64. They are added to an integer bias as integers, and
+// to any other bias as float64.
 func shrink(n *node) []*value {
 	x := n.Operand(0)
 	bias, lambd := n.Float("bias", 0), n.Float("lambd", 0.5)
-	dtype := x.DType()
-	low := n.Cast(n.Op("add", nil, x, bias), dtype)
-	high := n.Cast(n.Op("sub", nil, x, bias), dtype)
-	zero := n.Op("zeros_like", nil, x)
-	y := n.Op("where", nil, n.Op("lt", nil, x, -lambd), low, zero)
-	return single(n.Op("where", nil, n.Op("gt", nil, x, lambd), high, y))
+	dtype, zero := x.DType(), n.Op("zeros_like", nil, x)
+	compared, amount := x, numberLike(x, bias)
+	if !dtype.IsFloat() {
+		compared = n.Cast(x, tensor.Float64)
+		if amount == any(bias) {
+			x = compared
+		}
+	}
+	low := n.Cast(n.Op("add", nil, x, amount), dtype)
+	high := n.Cast(n.Op("sub", nil, x, amount), dtype)
+	y := n.Op("where", nil, n.Op("gt", nil, compared, lambd), high, zero)
+	return single(n.Op("where", nil, n.Op("lt", nil, compared, -lambd), low, y))
 }
 
 // thresholdedRelu converts ThresholdedRelu: x where x > alpha, and otherwise 0.

@@ -11,13 +11,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts pointwise operators: arithmetic, comparisons, casts, Where and Clip. ONNX has uint16, uint32 and
-// uint64 (IsBareUnsigned), which most ops of the catalogue do not support, as in PyTorch. Such elements are computed as
-// int64 (widened). For example, the sum of two uint32 is cast to int64, added, and cast back.
+// This file converts pointwise operators: arithmetic, comparisons, casts, Where and Clip. Pointwise ops compute uint16,
+// uint32 and uint64 in these dtypes. Reductions, sorts and products reject them, as in PyTorch: see [orderedInt64].
 
 // unary returns a converter that replaces an operator with one operand and no attributes by an equivalent op.
 func unary(op string) converter {
-	return func(n *node) []*value { return single(widened(n, op, nil, n.Operand(0))) }
+	return func(n *node) []*value { return single(n.Op(op, nil, n.Operand(0))) }
 }
 
 // identity converts Identity.
@@ -28,26 +27,6 @@ func identity(n *node) []*value {
 	return single(n.In[0])
 }
 
-// widened applies a pointwise op. Most ops do not support uint16, uint32 and uint64. For operands of these dtypes,
-// widened computes in int64 and converts a result in int64 back. The lowest bits of sums, products and bitwise results
-// are the same in both dtypes. Comparisons of uint64 need [orderedInt64] in addition.
-func widened(n *node, op string, attrs graph.Attrs, operands ...any) *value {
-	resultDType := tensor.Invalid
-	cast := make([]any, len(operands))
-	for i, operand := range operands {
-		cast[i] = operand
-		if tensorOperand, ok := operand.(*value); ok && tensorOperand != nil && tensorOperand.DType().IsBareUnsigned() {
-			resultDType = tensorOperand.DType()
-			cast[i] = n.Cast(tensorOperand, tensor.Int64)
-		}
-	}
-	result := n.Op(op, attrs, cast...)
-	if resultDType != tensor.Invalid && result.DType() == tensor.Int64 {
-		return n.Cast(result, resultDType)
-	}
-	return result
-}
-
 // binary returns the converter of an operator of two operands with broadcasting. Div of integers rounds towards 0.
 func binary(op string) converter {
 	return func(n *node) []*value {
@@ -56,11 +35,7 @@ func binary(op string) converter {
 		if op == "div" && x.DType().IsIntegral(true) { // true: bool counts as an integer
 			attrs = graph.Attrs{"rounding_mode": "trunc"}
 		}
-		switch op {
-		case "lt", "le", "gt", "ge":
-			x, y = orderedInt64(n, x), orderedInt64(n, y)
-		}
-		return single(widened(n, op, attrs, x, y))
+		return single(n.Op(op, attrs, x, y))
 	}
 }
 
@@ -168,62 +143,54 @@ func castLike(n *node) []*value {
 }
 
 // pow converts Pow. The result has the base's dtype; the exponent may have any dtype. An integer base with a float
-// exponent is computed in float64. Integers of different dtypes are computed in int64.
+// exponent is computed in float64. Integers of different dtypes are computed in int64, or in uint64 for exponents of
+// this dtype: the lowest bits of the result are the same.
 func pow(n *node) []*value {
 	x, y := operandPair(n)
 	dtype := x.DType()
-	if x.DType() == y.DType() {
-		return single(widened(n, "pow", nil, x, y))
-	}
+	computed := tensor.Int64
 	switch {
-	case !dtype.IsFloat() && y.DType().IsFloat():
-		return single(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Float64), n.Cast(y, tensor.Float64)), dtype))
-	case dtype.IsFloat():
-		return single(n.Op("pow", nil, x, n.Cast(y, dtype)))
+	case dtype.IsFloat() || dtype == y.DType():
+		computed = dtype
+	case y.DType().IsFloat():
+		computed = tensor.Float64
+	case y.DType() == tensor.Uint64:
+		computed = tensor.Uint64
 	}
-	return single(n.Cast(n.Op("pow", nil, n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)), dtype))
+	return single(n.Cast(n.Op("pow", nil, n.Cast(x, computed), n.Cast(y, computed)), dtype))
 }
 
 // mod converts Mod. The result has the sign of the dividend with fmod=1, and otherwise the sign of the divisor.
 func mod(n *node) []*value {
 	if n.Flag("fmod", false) {
-		return single(widened(n, "fmod", nil, n.Operand(0), n.Operand(1)))
+		return single(n.Op("fmod", nil, n.Operand(0), n.Operand(1)))
 	}
-	return single(widened(n, "remainder", nil, n.Operand(0), n.Operand(1)))
+	return single(n.Op("remainder", nil, n.Operand(0), n.Operand(1)))
 }
 
-// bitShift converts BitShift, on unsigned integers.
+// bitShift converts BitShift, on unsigned integers. A shift by at least the number of bits gives 0; the ops would use
+// only the lowest bits of such a count.
 func bitShift(n *node) []*value {
 	x, y := n.Operand(0), n.Operand(1)
+	op := "bitwise_right_shift"
 	if n.Text("direction", "") == "LEFT" {
-		return single(widened(n, "bitwise_left_shift", nil, x, y))
+		op = "bitwise_left_shift"
 	}
-	if x.DType() != tensor.Uint64 {
-		return single(widened(n, "bitwise_right_shift", nil, x, y))
-	}
-	// A right shift of int64 by y copies the sign bit to the y highest bits. The mask, MaxInt64 >> (y-1), clears them.
-	// For y = 0, there are no copies, and the shift by -1 is undefined.
-	x, y = n.Cast(x, tensor.Int64), n.Cast(y, tensor.Int64)
-	shifted := n.Op("bitwise_right_shift", nil, x, y)
-	mask := n.Op("bitwise_right_shift", nil, n.Op("full_like", graph.Attrs{"fill_value": int64(math.MaxInt64)}, y),
-		n.Op("sub", nil, y, 1))
-	masked := n.Op("bitwise_and", nil, shifted, mask)
-	return single(n.Cast(n.Op("where", nil, n.Op("eq", nil, y, 0), shifted, masked), tensor.Uint64))
+	isInRange := n.Op("lt", nil, y, 8*x.DType().Size())
+	return single(n.Op("where", nil, isInRange, n.Op(op, nil, x, y), 0))
 }
 
 // extremum returns the converter of Max (op maximum) or Min (op minimum) of any number of operands.
 func extremum(op string) converter {
 	return func(n *node) []*value {
 		result := n.Operand(0)
-		dtype := result.DType()
 		if len(n.In) == 1 {
 			return single(n.Op("alias", nil, result))
 		}
-		result = orderedInt64(n, result)
 		for i := 1; i < len(n.In); i++ {
-			result = widened(n, op, nil, result, orderedInt64(n, n.Operand(i)))
+			result = n.Op(op, nil, result, n.Operand(i))
 		}
-		return single(undoOrderedInt64(n, result, dtype))
+		return single(result)
 	}
 }
 
@@ -248,7 +215,7 @@ func meanOf(n *node) []*value {
 // where converts Where. Operand 0 is the condition.
 func where(n *node) []*value {
 	x, y := n.Operand(1), n.Operand(2)
-	return single(widened(n, "where", nil, n.Cast(n.Operand(0), tensor.Bool), x, y))
+	return single(n.Op("where", nil, n.Cast(n.Operand(0), tensor.Bool), x, y))
 }
 
 // clip converts Clip. The bounds are optional operands from operator set 11 on. Known bounds become attributes of the
@@ -274,14 +241,13 @@ func clip(n *node) []*value {
 		}
 		return single(n.Op("clamp", attrs, x))
 	}
-	x = orderedInt64(n, x)
 	if least != nil {
-		x = widened(n, "maximum", nil, x, orderedInt64(n, least))
+		x = n.Op("maximum", nil, x, least)
 	}
 	if greatest != nil {
-		x = widened(n, "minimum", nil, x, orderedInt64(n, greatest))
+		x = n.Op("minimum", nil, x, greatest)
 	}
-	return single(undoOrderedInt64(n, x, dtype))
+	return single(x)
 }
 
 // clipByAttributes is [clip] before operator set 11, where the bounds are attributes.

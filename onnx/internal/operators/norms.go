@@ -73,18 +73,28 @@ func instanceNormalization(n *node) []*value {
 }
 
 // layerNormalization converts LayerNormalization. The outputs are the result, the mean, and 1/sqrt(variance + eps);
-// the statistics of 16-bit floats are float32.
+// the statistics of 16-bit floats are float32. Before operator set 17, the operator is ONNX Runtime's: the scale may
+// have another dtype than the operand, and the result has the dtype of the scale.
 func layerNormalization(n *node) []*value {
-	x := n.Operand(0)
+	x, weight, bias := n.Operand(0), n.Operand(1), n.OperandOrNil(2)
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
 	eps := n.Float("epsilon", 1e-5)
-	normalized := layerNorm(n, x, n.Operand(1), n.OperandOrNil(2), axis, eps)
+	normalized := layerNorm(n, convertWider(n, x, weight), weight, bias, axis, eps)
+	normalized = n.Cast(normalized, weight.DType())
 	if !n.IsOutputUsed(1) && !n.IsOutputUsed(2) {
 		return single(normalized)
 	}
 	converted := atLeastFloat32(n, x)
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "correction": 0, "keepdim": true}, converted)
 	return []*value{normalized, stats[1], n.Op("rsqrt", nil, n.Op("add", nil, stats[0], eps))}
+}
+
+// convertWider returns x in the dtype of other if this dtype has more bytes.
+func convertWider(n *node, x, other *value) *value {
+	if other.DType().Size() > x.DType().Size() {
+		return n.Cast(x, other.DType())
+	}
+	return x
 }
 
 // atLeastFloat32 converts 16-bit floats to float32. It returns values of other dtypes unchanged.

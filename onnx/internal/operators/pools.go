@@ -42,24 +42,20 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 }
 
 // paddingAfter returns, by spatial dimension, the padding after an operand with the spatial sizes inputSizes. If the
-// number of windows is rounded up (ceil_mode), this padding includes the missing elements of the last window. For
-// example, 5 elements have 3 windows of 2 elements with stride 2. The last window starts at element 4 and lacks one
-// element, so the padding is 1.
+// number of windows is rounded up (ceil_mode), this padding ends with the last window that starts before the end of the
+// operand. For example, 5 elements have 3 windows of 2 elements with stride 2. The last window starts at element 4 and
+// lacks one element, so the padding is 1.
 func (g geometry) paddingAfter(inputSizes []sym.Int) (after []sym.Int) {
+	if !g.roundsUp {
+		return g.padAfter
+	}
 	for i, size := range inputSizes {
 		// Starts and ends are distances from the start of the padding before the operand.
 		stride, operandEnd := sym.Of(g.stride[i]), size.Add(g.padBefore[i])
 		lastStart := operandEnd.Add(g.padAfter[i]).Sub(g.windowExtent(i)) // the greatest start at which a window fits
-		count := lastStart.Div(stride).Add(sym.Of(1)).Max(sym.Int{})
-		if g.roundsUp {
-			// One more window, at count*stride, has the remaining elements. It must start before the end of the
-			// operand.
-			hasRemainder := lastStart.Ge(sym.Int{}).And(lastStart.Mod(stride).Gt(sym.Int{}))
-			addsWindow := hasRemainder.And(count.Mul(stride).Lt(operandEnd))
-			count = sym.Where(addsWindow, count.Add(sym.Of(1)), count)
-		}
-		windowsEnd := count.Sub(sym.Of(1)).Mul(stride).Add(g.windowExtent(i)) // the end of the last window
-		after = append(after, g.padAfter[i].Max(windowsEnd.Sub(operandEnd)))
+		start := lastStart.Add(stride).Sub(sym.Of(1)).Div(stride).Mul(stride)
+		start = sym.Where(start.Ge(operandEnd), start.Sub(stride), start)
+		after = append(after, start.Add(g.windowExtent(i)).Sub(operandEnd).Max(sym.Int{}))
 	}
 	return after
 }

@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"math"
+
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/tensor"
@@ -14,21 +16,31 @@ import (
 // matMul converts MatMul.
 func matMul(n *node) []*value {
 	x, y := n.Operand(0), n.Operand(1)
-	out := n.Op("matmul", nil, x, y)
+	dtype := x.DType()
+	out := n.Op("matmul", nil, productOperand(n, x), productOperand(n, y))
 	// A product with a vector has one dimension less. The rank of other products is inferred.
 	if out.IsDynamic() && (n.Rank(x) == 1 || n.Rank(y) == 1) {
 		out.WithRank(max(n.Rank(x), n.Rank(y)) - 1)
 	}
-	return single(out)
+	return single(n.Cast(out, dtype))
+}
+
+// productOperand converts uint16, uint32 and uint64, which products of matrices do not support, to int64. The lowest
+// bits of the product are the same.
+func productOperand(n *node, x *value) *value {
+	if x != nil && x.DType().IsBareUnsigned() {
+		return n.Cast(x, tensor.Int64)
+	}
+	return x
 }
 
 // gemm converts Gemm: alpha * a @ b + beta * c. It uses the op linear for float operands if b is transposed, alpha is
 // 1, and c can be a bias: c is absent, or beta is 1 and c has one element per column. Otherwise it uses addmm, or
 // matmul if c is absent.
 func gemm(n *node) []*value {
-	a, b := n.Operand(0), n.Operand(1)
+	dtype := n.Operand(0).DType()
+	a, b, c := productOperand(n, n.Operand(0)), productOperand(n, n.Operand(1)), productOperand(n, n.OperandOrNil(2))
 	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)
-	c := n.OperandOrNil(2)
 	if n.Flag("transA", false) {
 		a = n.Op("t", nil, a)
 	}
@@ -42,18 +54,26 @@ func gemm(n *node) []*value {
 	if c == nil {
 		y := n.Op("matmul", nil, a, b)
 		if alpha != 1 {
-			y = n.Cast(n.Op("mul", nil, y, alpha), a.DType())
+			y = n.Op("mul", nil, y, numberLike(a, alpha))
 		}
-		return single(y)
+		return single(n.Cast(y, dtype))
 	}
 	attrs := graph.Attrs{}
 	if alpha != 1 {
-		attrs["alpha"] = alpha
+		attrs["alpha"] = numberLike(a, alpha)
 	}
 	if beta != 1 {
-		attrs["beta"] = beta
+		attrs["beta"] = numberLike(a, beta)
 	}
-	return single(n.Op("addmm", attrs, c, a, b))
+	return single(n.Cast(n.Op("addmm", attrs, c, a, b), dtype))
+}
+
+// numberLike returns a number as an int if x has integers and the number is one, so that it does not promote x.
+func numberLike(x *value, number float64) any {
+	if !x.DType().IsFloat() && math.Trunc(number) == number && math.Abs(number) < 1<<53 {
+		return int64(number)
+	}
+	return number
 }
 
 // isBias reports whether c is a vector with one element for each row of b, that is, for each column of a @ bᵀ.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -108,24 +110,31 @@ func reduceBy(n *node, kind string, x *value, params reduction, isPointwiseOnly 
 		}
 		return reduceOp(n, op, x, params)
 	}
+	dtype := x.DType()
+	asFloat := func() *value { // integers would overflow before the square root or the logarithm
+		if dtype.IsFloat() {
+			return x
+		}
+		return n.Cast(x, tensor.Float64)
+	}
 	switch kind {
 	case "l1":
 		return reduced("sum", n.Op("abs", nil, x))
 	case "l2":
-		return n.Cast(n.Op("sqrt", nil, reduced("sum", n.Op("mul", nil, x, x))), x.DType())
+		if isPointwiseOnly {
+			return n.Op("abs", nil, x) // sqrt(x²)
+		}
+		x := asFloat()
+		return n.Cast(n.Op("sqrt", nil, reduced("sum", n.Op("mul", nil, x, x))), dtype)
 	case "sumsquare":
 		return reduced("sum", n.Op("mul", nil, x, x))
 	case "logsum":
-		return n.Cast(n.Op("log", nil, reduced("sum", x)), x.DType())
+		return n.Cast(n.Op("log", nil, reduced("sum", asFloat())), dtype)
 	case "logsumexp":
 		if isPointwiseOnly {
 			return x // log(exp(x))
 		}
-		dtype := x.DType()
-		if !dtype.IsFloat() {
-			x = n.Cast(x, tensor.Float64)
-		}
-		return n.Cast(reduced("logsumexp", x), dtype)
+		return n.Cast(reduced("logsumexp", asFloat()), dtype)
 	}
 	return reduced(kind, x)
 }
@@ -141,6 +150,9 @@ func reduceOp(n *node, op string, x *value, params reduction) *value {
 	case op == "sum" && dtype.IsIntegral(true): // integers or bool, which the op would sum to an int64
 		attrs["dtype"] = dtype
 	case op == "mean" && !dtype.IsFloat() && !dtype.IsComplex():
+		if dtype == tensor.Int64 || dtype == tensor.Uint64 {
+			return integerMean(n, x, params)
+		}
 		return n.Cast(n.Op("mean", attrs, n.Cast(x, tensor.Float64)), dtype)
 	case op == "amax" || op == "amin":
 		if n.IsStatic(x) && x.Meta().Numel() == 0 {
@@ -152,6 +164,46 @@ func reduceOp(n *node, op string, x *value, params reduction) *value {
 		}
 	}
 	return n.Op(op, attrs, x)
+}
+
+// integerMean returns the mean of integers, rounded towards 0, by integer arithmetic: float64 would round elements.
+func integerMean(n *node, x *value, params reduction) *value {
+	dtype := x.DType()
+	var count any // of the elements of a mean; 1 if there are none
+	axes, areKnown := params.axes.([]int)
+	if sizes := n.TrySymShape(x); areKnown && sizes != nil {
+		elements := sym.Of(1)
+		for _, axis := range axes {
+			elements = elements.Mul(sizes[axis])
+		}
+		count = n.SizeOperand(elements.Max(sym.Of(1)))
+	} else {
+		reduced := n.ShapeVector(x)
+		switch {
+		case areKnown:
+			reduced = n.Op("index", nil, reduced, convert.IntVector(axes...))
+		case params.axes != nil: // computed axes
+			reduced = n.Op("index", nil, reduced, n.Operand(1))
+		}
+		count = n.Op("clamp_min", graph.Attrs{"min": 1}, n.Op("prod", nil, reduced))
+	}
+	if computed, ok := count.(*value); ok {
+		count = n.Cast(computed, dtype)
+	}
+	divide := func(x *value, rounding string) *value {
+		return n.Op("div", graph.Attrs{"rounding_mode": rounding}, x, count)
+	}
+	// With x = quotient*count + rest, the mean is the sum of the quotients plus the sum of the rests divided by count.
+	// Neither sum overflows.
+	quotients := reduceOp(n, "sum", divide(x, "trunc"), params)
+	rests := reduceOp(n, "sum", n.Op("fmod", nil, x, count), params)
+	floor := n.Op("add", nil, quotients, divide(rests, "floor"))
+	if dtype == tensor.Uint64 {
+		return floor
+	}
+	isRounded := n.Op("ne", nil, n.Op("remainder", nil, rests, count), 0)
+	wasNegative := n.Op("logical_and", nil, n.Op("lt", nil, floor, 0), isRounded)
+	return n.Op("add", nil, floor, n.Cast(wasNegative, dtype))
 }
 
 // emptyExtremum returns the extremum over no elements: the least number of the dtype for amax, the greatest for amin.

@@ -487,5 +487,5 @@ func oneHot(n *node) []*value {
 	shape[0] = -1
 	positions = n.Reshape(positions, shape...) // aligned with the new axis
 	isIndex := n.Op("eq", nil, index, positions)
-	return single(widened(n, "where", nil, isIndex, n.Element(values, 1), n.Element(values, 0)))
+	return single(n.Op("where", nil, isIndex, n.Element(values, 1), n.Element(values, 0)))
 }

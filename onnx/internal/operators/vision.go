@@ -1,6 +1,9 @@
 package operators
 
 import (
+	"math"
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/onnx/internal/symbolic"
@@ -30,7 +33,7 @@ func resize(n *node) []*value {
 		attrs["axes"] = n.Axes(axes, n.Rank(x))
 	}
 	if n.Opset < 11 {
-		return single(resizeByScales(n, x, setOldModes(n, attrs), n.Operand(1)))
+		return single(resizeByScales(n, x, setOldModes(attrs), n.Operand(1)))
 	}
 	if roi := n.OperandOrNil(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
 		attrs["roi"] = floatsAttr(n, roi)
@@ -70,9 +73,10 @@ func dropCopiedAxes(n *node, x *value, attrs graph.Attrs, sizes []sym.Int) {
 	}
 }
 
-// setOldModes sets in attrs the modes that Upsample, and Resize in operator set 10, always use. It returns attrs.
-func setOldModes(n *node, attrs graph.Attrs) graph.Attrs {
-	attrs["coordinate_transformation_mode"], attrs["nearest_mode"] = "asymmetric", "floor"
+// setOldModes sets in attrs the modes that Upsample, and Resize in operator set 10, always use. It returns attrs. Their
+// nearest elements are those of ONNX Runtime and of ONNX's test of that set, because the text does not define them.
+func setOldModes(attrs graph.Attrs) graph.Attrs {
+	attrs["coordinate_transformation_mode"], attrs["nearest_mode"] = "asymmetric", "simple"
 	return attrs
 }
 
@@ -119,19 +123,39 @@ func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales
 		return nil
 	}
 	coordinates := attrs["coordinate_transformation_mode"]
+	alignsCorners := coordinates == "align_corners"
+	roundsDown := attrs["nearest_mode"] == "floor" || attrs["nearest_mode"] == "simple"
 	switch mode := attrs["mode"]; {
-	case mode == "nearest" && coordinates == "asymmetric" && attrs["nearest_mode"] == "floor":
+	case mode == "nearest" && coordinates == "asymmetric" && roundsDown && areDoubled(inputSizes, sizes, scales):
 		return n.Op("upsample_nearest2d", upsampleAttrs, x)
-	case coordinates != "half_pixel" && coordinates != "align_corners":
+	case coordinates != "half_pixel" && !alignsCorners || alignsCorners && slices.ContainsFunc(scales, isFraction):
 		return nil
 	case mode == "linear":
-		upsampleAttrs["align_corners"] = coordinates == "align_corners"
+		upsampleAttrs["align_corners"] = alignsCorners
 		return n.Op("upsample_bilinear2d", upsampleAttrs, x)
 	case mode == "cubic" && attrs["cubic_coeff_a"] == -0.75 && attrs["exclude_outside"] == false:
-		upsampleAttrs["align_corners"] = coordinates == "align_corners"
+		upsampleAttrs["align_corners"] = alignsCorners
 		return n.Op("upsample_bicubic2d", upsampleAttrs, x)
 	}
 	return nil
+}
+
+func isFraction(number float64) bool { return number != math.Trunc(number) }
+
+// areDoubled reports whether the factors of height and width are 1, 2, 4, ... 64. The op upsample_nearest2d multiplies
+// indices by the float32 inverses of its factors, which are exact for powers of two only.
+func areDoubled(inputSizes, sizes []sym.Int, scales []float64) bool {
+	for axis := 2; axis < 4; axis++ {
+		isDoubled := false
+		for factor := 1; factor <= 64; factor *= 2 {
+			isDoubled = isDoubled || scales != nil && scales[axis] == float64(factor) ||
+				scales == nil && sizes[axis].Same(inputSizes[axis].Mul(sym.Of(factor)))
+		}
+		if !isDoubled {
+			return false
+		}
+	}
+	return true
 }
 
 // upsampleSizeAttrs returns the attribute of an upsampling op that sets the size of the result. It returns nil if
@@ -139,7 +163,10 @@ func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales
 // parameters are as in tryUpsampleOp.
 func upsampleSizeAttrs(n *node, inputSizes, sizes []sym.Int, scales []float64) graph.Attrs {
 	if scales != nil {
-		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 {
+		// ONNX multiplies sizes by scales in float32, and aten in float64. Products with multiples of 1/2 are exact in both.
+		// Factors such as 1.25 may keep a size, and aten then ignores the factor.
+		isUnsuitable := func(scale float64) bool { return isFraction(2*scale) || scale > 64 }
+		if len(scales) != 4 || scales[0] != 1 || scales[1] != 1 || slices.ContainsFunc(scales, isUnsuitable) {
 			return nil
 		}
 		return graph.Attrs{"scale_factors": scales[2:]}
@@ -158,7 +185,7 @@ func upsampleSizeAttrs(n *node, inputSizes, sizes []sym.Int, scales []float64) g
 // upsample converts Upsample, the predecessor of Resize. Its scales are attributes before operator set 9.
 func upsample(n *node) []*value {
 	x := n.Operand(0)
-	attrs := setOldModes(n, graph.Attrs{"mode": n.Text("mode", "nearest"), "antialias": false,
+	attrs := setOldModes(graph.Attrs{"mode": n.Text("mode", "nearest"), "antialias": false,
 		"keep_aspect_ratio_policy": "stretch"})
 	if attrs["mode"] == "bilinear" {
 		attrs["mode"] = "linear"
