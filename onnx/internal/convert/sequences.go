@@ -133,7 +133,7 @@ func splitToSequence(n *Node) []*Value {
 	switch parts := n.OperandOrNil(1); {
 	case parts == nil:
 		return single(splitToSlices(n, x, axis))
-	case parts.data != nil && parts.data.Rank() == 0:
+	case parts.data != nil && parts.data.Rank() == 0 && n.Sizes(x)[axis] >= 0:
 		size, length := n.ConstantInts(1)[0], n.knownSize(x, axis)
 		if size < 1 || length/size > maxUnrolled {
 			n.Failf("parts of %d elements are not supported: want at least 1, and at most %d parts", size, maxUnrolled)
@@ -141,8 +141,13 @@ func splitToSequence(n *Node) []*Value {
 		for remaining := length; remaining > 0; remaining -= size {
 			sizes = append(sizes, min(size, remaining))
 		}
-	case parts.data == nil && n.LengthOf(parts) >= 0 && parts.Meta().Rank() == 1: // computed sizes
+	case parts.data == nil && n.LengthOf(parts) >= 0 && n.Rank(parts) == 1: // computed sizes
 		return single(sequenceOf(n.SplitComputed(x, parts, axis, n.LengthOf(parts))))
+	case parts.data == nil || parts.data.Rank() == 0: // an unknown number of parts
+		if axis != 0 {
+			n.Failf("a split along axis %d into an unknown number of parts is not supported: want axis 0", axis)
+		}
+		return single(n.packedParts(x, n.Cast(parts, tensor.Int64)).toValue())
 	default: // a constant vector
 		sizes = n.ConstantInts(1)
 	}

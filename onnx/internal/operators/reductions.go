@@ -33,17 +33,16 @@ func reductionOf(n *node, x *value, operandSince int) (params reduction, isPoint
 	if n.Opset >= operandSince {
 		axes, hasAxes = nil, false
 		axesOperand := n.OperandOrNil(1)
-		isComputed := axesOperand != nil && axesOperand.Data() == nil
 		isEmpty := axesOperand != nil && n.IsStatic(axesOperand) && axesOperand.Meta().Numel() == 0
 		switch {
-		case axesOperand == nil || isComputed && isEmpty: // no axes: hasAxes remains false
-		case isComputed && n.IsStatic(axesOperand): // computed axes of known number
+		case axesOperand == nil || isEmpty: // no axes: hasAxes remains false
+		case axesOperand.Data() == nil: // computed axes of known number: see reduce
 			params.axes, params.rank = n.IntsAttr(axesOperand), n.Rank(x)
 			if !params.keepDims {
-				params.rank -= axesOperand.Meta().Numel()
+				params.rank -= n.LengthOf(axesOperand)
 			}
 			return params, false
-		default: // constant axes; ConstantInts rejects computed axes of unknown number
+		default:
 			axes, hasAxes = n.ConstantInts(1), true
 		}
 	}
@@ -86,6 +85,13 @@ func reduce(kind string) converter {
 			operandSince = 13
 		}
 		x := n.Operand(0)
+		if n.Opset >= operandSince && n.HasOperand(1) {
+			// The ops take computed axes if their number is known, except prod, which reduces one dimension.
+			axes := n.Operand(1)
+			if count := n.LengthOf(axes); axes.Data() == nil && (count < 0 || count > 0 && kind == "prod") {
+				return single(reduceComputed(n, kind, x, axes, n.Flag("keepdims", true)))
+			}
+		}
 		params, isPointwiseOnly := reductionOf(n, x, operandSince)
 		y := reduceBy(n, kind, x, params, isPointwiseOnly)
 		if y.IsDynamic() {
@@ -209,19 +215,9 @@ func reduceProduct(n *node, x *value, params reduction) *value {
 		}
 		x = n.Op("prod", attrs, x)
 	}
-	if axes, ok := params.axes.([]int); ok {
-		for _, axis := range slices.Backward(axes) {
-			multiply(axis, params.keepDims)
-		}
-		return x
-	}
-	axes := n.Operand(1)
-	for i := range axes.Meta().Numel() {
-		const keepDim = true // so that the indices of the other axes stay valid
-		multiply(n.IntAttr(n.Element(axes, i)), keepDim)
-	}
-	if !params.keepDims {
-		x = n.Op("squeeze", graph.Attrs{"dim": params.axes}, x)
+	axes, _ := params.axes.([]int) // reduce calls reduceComputed for computed axes
+	for _, axis := range slices.Backward(axes) {
+		multiply(axis, params.keepDims)
 	}
 	return x
 }
@@ -255,7 +251,7 @@ func argExtremum(op string) converter {
 func cumulative(op string, neutral int) converter {
 	return func(n *node) []*value {
 		x, axisOperand := n.Operand(0), n.Operand(1)
-		if n.LengthOf(axisOperand) != 1 {
+		if count := n.LengthOf(axisOperand); count >= 0 && count != 1 {
 			n.Failf("want one axis")
 		}
 		axis := n.IntAttr(axisOperand)
