@@ -144,7 +144,7 @@ func (c oneNode) group(first dimOf) ([]dimOf, map[string]*tensor.Tensor) {
 				group = append(group, o)
 			}
 		}
-		if out, err := c.at(group, 2, false); err == nil {
+		if out, err := c.at(group, 7, false); err == nil {
 			return group, out
 		}
 	}
@@ -215,7 +215,7 @@ func TestSizesOfZero(t *testing.T) {
 						want := slices.Clone(base[name].Shape)
 						for k := range want {
 							if k < len(doubled[name].Shape) {
-								want[k] = 2*want[k] - doubled[name].Shape[k]
+								want[k] -= (doubled[name].Shape[k] - want[k]) / 6
 							}
 						}
 						if !slices.Equal(x.Shape, want) {

@@ -42,7 +42,7 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
 		shape[dim] = shape[dim].Add(before.Add(after))
-		if !kit.SizeAtLeast(shape[dim], 1) {
+		if kit.IsNegative(shape[dim]) { // PyTorch 1.13 also rejects 0; later versions do not
 			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, "+
 				"which is invalid. Check dimension %d of your input.", self.Shape[dim], before, after, dim)
 		}

@@ -119,6 +119,14 @@ func (nested *nestedGraph) newScope(outer *scope) *scope {
 	return &scope{importer: nested.importer, outerGraphScope: outer, values: map[string]*Value{}}
 }
 
+// node returns node n, without its operands, in the nested graph.
+func (nested *nestedGraph) node(n *Node) *Node {
+	bodyFrame := *n.frame
+	bodyFrame.depth++
+	return &Node{Opset: n.Opset, importer: nested.importer, scope: nested.newScope(n.scope), frame: &bodyFrame,
+		proto: n.proto, attrs: n.attrs}
+}
+
 // convert converts a graph of the model to the nested graph. The scope has the values of the graph's inputs.
 func (nested *nestedGraph) convert(proto *pb.GraphProto, inner *scope, f *frame) (err error) {
 	if err = nested.importer.addInitializers(proto, inner, f); err == nil {

@@ -84,13 +84,18 @@ func constantOfShape(n *node) []*value {
 // op arange rejects such an end, so rangeOp replaces it by start.
 func rangeOp(n *node) []*value {
 	start, end, step := n.Operand(0), n.Operand(1), n.Operand(2)
-	// The end can be replaced only if start and end are known integers or expressions, and the step is known.
+	stepSize := 0 // unknown
 	if steps := n.Integers(step); n.Integers(start) != nil && n.Integers(end) != nil && len(steps) == 1 {
-		if stepSize, _ := steps[0].Known(); stepSize > 0 { // 0 if the step is unknown
-			end = n.Op("maximum", nil, start, end)
-		} else if stepSize < 0 {
-			end = n.Op("minimum", nil, start, end)
-		}
+		stepSize, _ = steps[0].Known()
+	}
+	switch { // known integers and expressions remain attributes
+	case stepSize > 0:
+		end = n.Op("maximum", nil, start, end)
+	case stepSize < 0:
+		end = n.Op("minimum", nil, start, end)
+	default:
+		end = n.Op("where", nil, n.Op("lt", nil, step, 0), n.Op("minimum", nil, start, end),
+			n.Op("maximum", nil, start, end)).WithType(start.DType(), 0)
 	}
 	attrs := graph.Attrs{"start": n.NumberAttr(start), "end": n.NumberAttr(end), "step": n.NumberAttr(step),
 		"dtype": start.DType()}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -149,9 +151,7 @@ func reduceOp(n *node, op string, x *value, params reduction) *value {
 	case op == "mean" && !dtype.IsFloat() && !dtype.IsComplex():
 		return n.Cast(n.Op("mean", attrs, n.Cast(x, tensor.Float64)), dtype)
 	case op == "amax" || op == "amin":
-		if n.IsStatic(x) && x.Meta().Numel() == 0 {
-			return emptyExtremum(n, op, x, params)
-		}
+		acceptEmpty(n, attrs, x)
 		if dtype.IsBareUnsigned() { // the op does not support uint16, uint32 and uint64: compare int64s in the same order
 			y := n.Op(op, attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
 			return n.Cast(undoOrderedInt64(n, y, dtype), dtype)
@@ -160,23 +160,16 @@ func reduceOp(n *node, op string, x *value, params reduction) *value {
 	return n.Op(op, attrs, x)
 }
 
-// emptyExtremum returns the extremum over no elements: the least number of the dtype for amax, the greatest for amin.
-func emptyExtremum(n *node, op string, x *value, params reduction) *value {
-	axes, ok := params.axes.([]int)
-	if !ok {
-		n.Failf("axes of a value without elements must be known before the graph runs")
+// acceptEmpty sets the attribute of amax and amin with which they reduce no elements, unless x has elements.
+func acceptEmpty(n *node, attrs graph.Attrs, x *value) {
+	if mayBeEmpty(n.TrySymShape(x)...) {
+		attrs["accept_empty"] = true
 	}
-	var shape []int
-	for i, size := range x.Meta().Shape {
-		switch {
-		case !slices.Contains(axes, i):
-			shape = append(shape, size)
-		case params.keepDims:
-			shape = append(shape, 1)
-		}
-	}
-	return n.Op("full", graph.Attrs{"size": shape, "fill_value": extremeNumber(x.DType(), op == "amin"),
-		"dtype": x.DType()})
+}
+
+// mayBeEmpty reports whether a size may be 0.
+func mayBeEmpty(sizes ...sym.Int) bool {
+	return slices.ContainsFunc(sizes, func(size sym.Int) bool { return !symbolic.Positive(size) })
 }
 
 // extremeNumber returns the greatest or the least number of a dtype, for an attribute: an infinite float, or an int
@@ -280,10 +273,11 @@ func shiftedBy1(n *node, x *value, axis any, first int) *value {
 	if knownAxis, ok := axis.(int); ok {
 		knownAxis = n.Axis(knownAxis, n.Rank(x))
 		// The pairs of constant_pad_nd begin with the last dimension and end with the axis. Along the axis, one element
-		// is added at the start and one is dropped at the end.
+		// is added at the start. The last is dropped afterwards, because there may be none before.
 		widths := make([]int, 2*(n.Rank(x)-knownAxis))
-		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
-		return n.Op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x)
+		widths[len(widths)-2] = 1
+		y := n.Op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x).WithRank(n.Rank(x))
+		return n.Op("slice", graph.Attrs{"dim": knownAxis, "start": 0, "end": -1}, y).WithRank(n.Rank(x))
 	}
 	// The index along a computed axis is the cumulative sum of ones, minus one.
 	y := n.Op("roll", graph.Attrs{"shifts": 1, "dims": axis}, x)

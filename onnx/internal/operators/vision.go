@@ -118,6 +118,9 @@ func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales
 	if upsampleAttrs == nil {
 		return nil
 	}
+	if mayBeEmpty(inputSizes[1:]...) {
+		upsampleAttrs["accept_empty"] = true
+	}
 	coordinates := attrs["coordinate_transformation_mode"]
 	switch mode := attrs["mode"]; {
 	case mode == "nearest" && coordinates == "asymmetric" && attrs["nearest_mode"] == "floor":

@@ -143,11 +143,44 @@ func weightSizes(n *node, weight *value, rank int) []sym.Int {
 
 // convolve adds a convolution with the attributes of the node. bias may be nil.
 func convolve(n *node, x, weight, bias *value) *value {
-	windows, attrs, supportsPadding := convAttrs(n, x, weight)
-	if !supportsPadding {
-		x = padSpatial(n, x, windows.padBefore, windows.padAfter, 0)
+	windows, _, _ := convAttrs(n, x, weight)
+	shape := []sym.Int{n.SymShape(x)[0], n.SymShape(weight)[0]} // of the result
+	for i, size := range spatialSizes(n, x) {
+		lastStart := size.Add(windows.padBefore[i]).Add(windows.padAfter[i]).Sub(windows.windowExtent(i))
+		shape = append(shape, lastStart.Div(sym.Of(windows.stride[i])).Add(sym.Of(1)))
 	}
-	return n.Op(fmt.Sprintf("conv%dd", len(windows.padBefore)), attrs, x, weight, bias)
+	return ifChannels(n, []*value{x, weight, bias}, func(n *node, in []*value) *value {
+		x, weight := in[0], in[1]
+		_, attrs, supportsPadding := convAttrs(n, x, weight)
+		if !supportsPadding {
+			x = padSpatial(n, x, windows.padBefore, windows.padAfter, 0)
+		}
+		return n.Op(fmt.Sprintf("conv%dd", len(windows.padBefore)), attrs, x, weight, in[2]).WithRank(len(shape))
+	}, shape)
+}
+
+// ifChannels applies a convolution to an image, a weight and an optional bias. If the weight has no channels of images or
+// results, which the op rejects, the result of the given shape is the bias.
+func ifChannels(n *node, operands []*value, convolve func(*node, []*value) *value, shape []sym.Int) *value {
+	x, weight := operands[0], n.SymShape(operands[1])
+	hasBias := operands[2] != nil
+	if !hasBias {
+		operands = operands[:2]
+	}
+	positive := func(n *node, in []*value) []*value {
+		if !hasBias {
+			in = append(slices.Clone(in), nil)
+		}
+		return single(convolve(n, in))
+	}
+	empty := func(n *node, in []*value) []*value {
+		y := n.Op("full", graph.Attrs{"size": n.SizesAttr(shape...), "fill_value": 0, "dtype": x.DType()})
+		if hasBias {
+			y = n.Op("add", nil, y, alignedToAxis(n, in[2], 1, len(shape)))
+		}
+		return single(y)
+	}
+	return n.IfPositive(weight[0].Mul(weight[1]), operands, positive, empty)[0]
 }
 
 // convAttrs returns the geometry and the attributes of a convolution. supportsPadding reports whether the op supports
@@ -160,7 +193,7 @@ func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, 
 	pads := slices.Concat(windows.padBefore, windows.padAfter)
 	mayBeNegative := func(padding sym.Int) bool { return !symbolic.NotNegative(padding) }
 	switch {
-	case windows.isSymmetric(): // one number for each dimension, for both sides
+	case windows.isSymmetric() && windows.fits(inputSizes): // one number for each dimension, for both sides
 		attrs["padding"] = n.SizesAttr(windows.padBefore...)
 	case !slices.ContainsFunc(pads, mayBeNegative): // two numbers for each dimension
 		attrs["padding"] = n.SizesAttr(pads...)
@@ -168,6 +201,18 @@ func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, 
 		return windows, attrs, false
 	}
 	return windows, attrs, true
+}
+
+// fits reports whether all sizes are known, and hold elements and a window. Otherwise the op needs the padding before
+// and after each dimension: it then accepts sizes of 0 and no windows.
+func (g geometry) fits(inputSizes []sym.Int) bool {
+	for i, size := range inputSizes {
+		rest, known := size.Add(g.padBefore[i]).Add(g.padAfter[i]).Sub(g.windowExtent(i)).Known()
+		if mayBeEmpty(size) || !known || rest < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // convTranspose converts ConvTranspose. If the op does not support the padding, it computes the result without padding,
@@ -193,8 +238,16 @@ func convTranspose(n *node) []*value {
 			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
 		}
 	}
-	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.Int("group", 1)}
-	return single(addConvTranspose(n, x, weight, bias, windows, outputPadding, attrs))
+	groups := n.Int("group", 1)
+	shape := []sym.Int{n.SymShape(x)[0], n.SymShape(weight)[1].Mul(sym.Of(groups))} // of the result
+	for i, size := range inputSizes {
+		spread := sym.Of(windows.stride[i]).Mul(size.Sub(sym.Of(1))).Add(windows.windowExtent(i))
+		shape = append(shape, spread.Add(sym.Of(outputPadding[i])).Sub(windows.padBefore[i]).Sub(windows.padAfter[i]))
+	}
+	return single(ifChannels(n, []*value{x, weight, bias}, func(n *node, in []*value) *value {
+		attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": groups}
+		return addConvTranspose(n, in[0], in[1], in[2], windows, outputPadding, attrs).WithRank(len(shape))
+	}, shape))
 }
 
 // transposedSizes returns the spatial sizes of the result that the attributes of ConvTranspose give. It returns nil if
