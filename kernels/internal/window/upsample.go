@@ -147,7 +147,7 @@ func checkUpsample(name string, attrs *upsampleAttrs, self tensor.Type, outSizes
 	shape := kit.ReplaceSizes(self.Shape, 2, outSizes...)
 	isEmpty := attrs.AcceptEmpty && kit.IsEmpty(tensor.Type{Shape: shape}) // there is nothing to interpolate
 	for i, size := range outSizes {
-		if !isEmpty && !kit.SizeAtLeast(size, 1) || !kit.SizeAtLeast(self.Shape[2+i], 1) {
+		if !isEmpty && !(kit.SizeAtLeast(size, 1) && kit.SizeAtLeast(self.Shape[2+i], 1)) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
 				tensor.Sizes(self.Shape[2:]), tensor.Sizes(outSizes))
 		}

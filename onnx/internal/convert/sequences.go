@@ -151,7 +151,15 @@ func splitToSequence(n *Node) []*Value {
 	default: // a constant vector
 		sizes = n.ConstantInts(1)
 	}
-	return single(sequenceOf(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)))
+	return single(splitBy(n, x, sizes, axis))
+}
+
+// splitBy splits x into parts of known sizes. Without parts, the sequence is empty.
+func splitBy(n *Node, x *Value, sizes []int, axis int) *Value {
+	if len(sizes) == 0 {
+		return &Value{kind: sequenceKind, memberDType: x.DType()}
+	}
+	return sequenceOf(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x))
 }
 
 // splitToSlices splits x into parts of size 1. If keepdims is 0, it removes the axis.
@@ -160,14 +168,13 @@ func splitToSlices(n *Node, x *Value, axis int) *Value {
 	if length := n.Sizes(x)[axis]; length < 0 || length > maxUnrolled {
 		return n.packedSplit(x, axis, keepsAxis).toValue()
 	}
-	sizes := slices.Repeat([]int{1}, n.knownSize(x, axis))
-	parts := n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
-	if !keepsAxis {
-		for i := range parts {
-			parts[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, parts[i])
+	sequence := splitBy(n, x, slices.Repeat([]int{1}, n.knownSize(x, axis)), axis)
+	for i, part := range sequence.members {
+		if !keepsAxis {
+			sequence.members[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, part)
 		}
 	}
-	return sequenceOf(parts)
+	return sequence
 }
 
 // SplitComputed splits x into parts of computed sizes.

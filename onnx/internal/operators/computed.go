@@ -172,7 +172,7 @@ func padMirroredAtRuntime(n *node, x, widths *value, mode string) *value {
 		case "edge":
 			index = n.Op("minimum", nil, n.Op("clamp_min", graph.Attrs{"min": 0}, index), last)
 		case "wrap":
-			index = n.Op("remainder", nil, index, size)
+			index = n.Op("remainder", nil, index, n.Op("clamp_min", graph.Attrs{"min": 1}, size))
 		case "reflect":
 			period := n.Op("clamp_min", graph.Attrs{"min": 1}, n.Op("mul", nil, last, 2))
 			index = n.Op("remainder", nil, index, period)

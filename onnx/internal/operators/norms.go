@@ -55,9 +55,10 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 			dims = append(dims, i)
 		}
 	}
-	normalized := n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, convertLike(n, weight, x),
-		convertLike(n, bias, x))
-	outputs := []*value{normalized}
+	operands := []*value{x, convertLike(n, weight, x), convertLike(n, bias, x)}
+	outputs := n.IfPositive(n.SymShape(weight)[0], operands, func(n *node, in []*value) []*value {
+		return single(n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, in[0], in[1], in[2]))
+	}, firstOperand)
 	momentum := n.Float("momentum", 0.9)
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
 	// running = running*momentum + batch*(1-momentum); var_mean returns the variance first.
@@ -72,9 +73,11 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 // instanceNormalization converts InstanceNormalization, and records it for [asGroupNorm].
 func instanceNormalization(n *node) []*value {
 	x, weight, bias, eps := n.Operand(0), n.Operand(1), n.Operand(2), n.Float("epsilon", 1e-5)
-	y := n.IfPositive(n.SymShape(weight)[0], []*value{x, weight, bias}, func(n *node, in []*value) []*value {
-		return single(n.Op("instance_norm", graph.Attrs{"eps": eps}, in[0], in[1], in[2]))
-	}, firstOperand)[0]
+	attrs := graph.Attrs{"eps": eps}
+	if mayBeEmpty(n.SymShape(x)...) {
+		attrs["accept_empty"] = true
+	}
+	y := n.Op("instance_norm", attrs, x, weight, bias)
 	recordGroups(n, x, y, weight, bias, eps)
 	return single(y)
 }

@@ -36,7 +36,9 @@ func resize(n *node) []*value {
 		attrs["roi"] = floatsAttr(n, roi)
 	}
 	scales := n.OperandOrNil(2)
-	if scales != nil && !scales.IsDynamic() && scales.Meta().Numel() > 0 {
+	hasSizes := n.OperandOrNil(3) != nil
+	// An empty operand counts as omitted. The length of computed scales may be unknown.
+	if scales != nil && (n.LengthOf(scales) > 0 || !hasSizes) {
 		return single(resizeByScales(n, x, attrs, scales))
 	}
 	sizes := n.Operand(3)
