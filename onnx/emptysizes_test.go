@@ -276,3 +276,79 @@ func (c resized) checkNone(t *testing.T, operator string, group []inputDim, base
 	}
 	return out
 }
+
+// TestOperandsOfNoElements has operators whose sizes are values of operands, constant and of a run, and results of no
+// elements that numpy and the text of the standard give.
+func TestOperandsOfNoElements(t *testing.T) {
+	cases := []struct {
+		op       string
+		operands []*tensor.Tensor
+		want     *tensor.Tensor
+		attrs    []*pb.AttributeProto
+	}{
+		{"Range", []*tensor.Tensor{i64(nil, 5), i64(nil, 1), i64(nil, 1)}, i64([]int{0}), nil},
+		{"Range", []*tensor.Tensor{i64(nil, 1), i64(nil, 5), i64(nil, -2)}, i64([]int{0}), nil},
+		{"Range", []*tensor.Tensor{i64(nil, 4), i64(nil, 4), i64(nil, 3)}, i64([]int{0}), nil},
+		{"Range", []*tensor.Tensor{f32(nil, 5), f32(nil, 1.5), f32(nil, 0.5)}, f32([]int{0}), nil},
+		{"Range", []*tensor.Tensor{f32(nil, -5), f32(nil, 1.5), f32(nil, -0.5)}, f32([]int{0}), nil},
+		{"Range", []*tensor.Tensor{f32(nil, 5), f32(nil, 1.5), f32(nil, -2)}, f32([]int{2}, 5, 3), nil},
+		{"HannWindow", []*tensor.Tensor{i64(nil, 0)}, f32([]int{0}), nil},
+		{"BlackmanWindow", []*tensor.Tensor{i64(nil, 0)}, f32([]int{0}), []*pb.AttributeProto{attrInt("periodic", 0)}},
+		{"ConstantOfShape", []*tensor.Tensor{i64([]int{2}, 3, 0)}, f32([]int{3, 0}), nil},
+		{"AffineGrid", []*tensor.Tensor{f32([]int{0, 2, 3}), i64([]int{4}, 0, 2, 3, 4)}, f32([]int{0, 3, 4, 2}), nil},
+		{"Tile", []*tensor.Tensor{counting(2, 3), i64([]int{2}, 2, 0)}, f32([]int{4, 0}), nil},
+		{"Expand", []*tensor.Tensor{counting(2, 1), i64([]int{2}, 1, 0)}, f32([]int{2, 0}), nil},
+		{"TopK", []*tensor.Tensor{counting(2, 3), i64([]int{1}, 0)}, f32([]int{2, 0}), nil},
+		{"Slice", []*tensor.Tensor{counting(2, 3), i64([]int{1}, 2), i64([]int{1}, 1), i64([]int{1}, 1)}, f32([]int{2, 0}), nil},
+		{"Gather", []*tensor.Tensor{counting(2, 3), i64([]int{0})}, f32([]int{0, 3}), nil},
+		{"Gather", []*tensor.Tensor{f32([]int{0, 3}), i64([]int{2}, 0, 2)}, f32([]int{0, 2}),
+			[]*pb.AttributeProto{attrInt("axis", 1)}},
+		{"OneHot", []*tensor.Tensor{i64([]int{2}, 0, 0), i64(nil, 0), f32([]int{2}, 0, 1)}, f32([]int{2, 0}), nil},
+		{"CenterCropPad", []*tensor.Tensor{counting(2, 3), i64([]int{2}, 2, 0)}, f32([]int{2, 0}), nil},
+		{"Pad", []*tensor.Tensor{f32([]int{0, 3}), i64([]int{4}, 1, 0, 1, 0), f32(nil, 7)},
+			f32([]int{2, 3}, 7, 7, 7, 7, 7, 7), nil},
+		{"Pad", []*tensor.Tensor{f32([]int{0, 3}), i64([]int{4}, 0, 1, 0, 1)}, f32([]int{0, 5}), nil},
+		{"Pad", []*tensor.Tensor{counting(2, 3), i64([]int{4}, 0, -1, 0, -2)}, f32([]int{2, 0}), nil},
+		{"CumSum", []*tensor.Tensor{f32([]int{2, 0}), i64(nil, 1)}, f32([]int{2, 0}),
+			[]*pb.AttributeProto{attrInt("exclusive", 1), attrInt("reverse", 1)}},
+		{"ReduceMax", []*tensor.Tensor{f32([]int{2, 0}), i64([]int{1}, 1)}, f32([]int{2, 1}, minusInf, minusInf), nil},
+		{"ReduceMin", []*tensor.Tensor{i64([]int{0, 1}), i64([]int{1}, 0)}, i64([]int{1, 1}, math.MaxInt64), nil},
+		{"Conv", []*tensor.Tensor{f32([]int{1, 0, 3}), f32([]int{2, 0, 2}), f32([]int{2}, 4, 5)},
+			f32([]int{1, 2, 2}, 4, 4, 5, 5), nil},
+		{"Conv", []*tensor.Tensor{f32([]int{1, 1, 0}), counting(2, 1, 3)}, f32([]int{1, 2, 0}),
+			[]*pb.AttributeProto{attrInts("pads", 1, 1)}},
+		{"Conv", []*tensor.Tensor{f32([]int{1, 1, 0}), counting(1, 1, 2), f32([]int{1}, 6)}, f32([]int{1, 1, 1}, 6),
+			[]*pb.AttributeProto{attrInts("pads", 1, 1)}},
+		{"MaxPool", []*tensor.Tensor{f32([]int{2, 0, 4})}, f32([]int{2, 0, 3}), []*pb.AttributeProto{attrInts("kernel_shape", 2)}},
+		{"AveragePool", []*tensor.Tensor{f32([]int{1, 2, 0})}, f32([]int{1, 2, 0}),
+			[]*pb.AttributeProto{attrInts("kernel_shape", 3), attrInts("pads", 1, 1)}},
+	}
+	for number, c := range cases {
+		for _, known := range []string{"", "bcdef", "abcdef"} {
+			got := single(t, 20, c.op, known, c.operands, 1, c.attrs...)[0]
+			require.NoError(t, compare(got, c.want), "case %d, %s, constants %q", number, c.op, known)
+		}
+	}
+}
+
+var minusInf = float32(math.Inf(-1))
+
+// TestScanOfNoSteps: the states remain, and results have no slices.
+func TestScanOfNoSteps(t *testing.T) {
+	body := &pb.GraphProto{Input: infos(info("s", tFloat, 3), info("x", tFloat, 3)),
+		Node:   []*pb.NodeProto{node1("Add", names("s", "x"), names("next")), node1("Neg", names("next"), names("each"))},
+		Output: infos(info("next", tFloat, 3), info("each", tFloat, 3))}
+	for _, steps := range []any{0, "T"} {
+		p := &pb.GraphProto{Node: []*pb.NodeProto{node1("Scan", names("s0", "x"), names("s1", "y"), attrGraph("body", body),
+			attrInt("num_scan_inputs", 1))},
+			Input: infos(info("s0", tFloat, 3), info("x", tFloat, steps, 3)), Output: infos(info("s1", tFloat), info("y", tFloat))}
+		g, err := toGraph(model(17, p), Options{})
+		require.NoError(t, err)
+		if len(g.Symbols) > 0 {
+			require.NoError(t, g.Bind(map[string]int{"T": 0}))
+		}
+		out := runGraph(t, g, map[string]*tensor.Tensor{"s0": f32([]int{3}, 1, 2, 3), "x": f32([]int{0, 3})})
+		require.Equal(t, []float32{1, 2, 3}, floatsOf(t, out["s1"]))
+		require.Equal(t, []int{0, 3}, out["y"].Shape)
+	}
+}
