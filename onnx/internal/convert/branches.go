@@ -148,6 +148,9 @@ func (n *Node) IfPositive(size sym.Int, operands []*Value, positive, empty func(
 			}
 			return err
 		})
+		if created.err != nil { // perhaps only at these example sizes
+			n.Failf("%w", created.err)
+		}
 		return created
 	}
 	return n.ifNode(cond, branchOf("positive", positive), branchOf("empty", empty))

@@ -127,6 +127,11 @@ func transpose(n *node) []*value {
 func tile(n *node) []*value {
 	x := n.Operand(0)
 	if n.Opset < 6 {
+		for i, operand := range n.In[1:min(len(n.In), 3)] {
+			if count := n.LengthOf(n.Operand(1 + i)); count >= 0 && count != 1 {
+				n.Failf("%q has %d elements, want 1", operand.Name(), count)
+			}
+		}
 		repeats := scattered(n, repeatedInt(1, n.Rank(x)), axesVector(n, n.Operand(2), n.Rank(x)),
 			n.Reshape(n.Operand(1), -1))
 		return single(n.Op("tile", graph.Attrs{"dims": n.IntsAttr(repeats)}, x).WithRank(n.Rank(x)))
