@@ -132,7 +132,8 @@ var refusedSizes = []struct{ reason, message, operators string }{
 	{"an extreme position of no elements, as in ONNX Runtime", `Expected reduction dim`, "ArgMax ArgMin"},
 	{"a transform of no elements, as in numpy", `Invalid number of data points|needs a dimension to transform`, "DFT"},
 	{"a transposed convolution of no elements", `non-empty .* tensor expected for input`, "ConvTranspose"},
-	{"an integer convolution without results", `expected weight to be at least|expected bias to be`, "ConvInteger QLinearConv"},
+	{"an integer convolution without results", `expected weight to be at least|expected bias to be`,
+		"ConvInteger QLinearConv"},
 	{"pixels of an image without pixels", `non-empty spatial dimensions`, "GridSample"},
 	{"sizes of the result are given", `has no elements|should be greater than 0`, "Resize Upsample"},
 	{"padding with elements, and there are none, as in numpy", `cannot be padded`, "Pad"},
@@ -142,9 +143,10 @@ var refusedSizes = []struct{ reason, message, operators string }{
 	{"a size of -1 that any number fits, as in numpy", `ambiguous`, "Reshape"},
 	{"samples of no classes", `want \[batch, classes\]`, "Multinomial"},
 	{"distinct slices without elements, as in PyTorch", `sized dimensions`, "Unique"},
-	{"nodes of trees read the columns", `node .* compares|features\[`, "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"},
-	{"numbers of groups, heads or channels that are attributes of ops", `must be known before the graph runs|non-positive groups`,
-		"CausalConvWithState LinearAttention MaxRoiPool"},
+	{"nodes of trees read the columns", `node .* compares|features\[`,
+		"TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"},
+	{"numbers of groups, heads or channels that are attributes of ops",
+		`must be known before the graph runs|non-positive groups`, "CausalConvWithState LinearAttention MaxRoiPool"},
 	{"members of an empty sequence", `outside a sequence of 0|the sequence is empty`, "*"},
 	{"a graph for each member", `a sequence of unknown length`, "SequenceMap ConcatFromSequence"},
 	{"operator set 8 has no length of the batch", `a batch of 0|size 0 of "zero" must be known`, "Scan"},
@@ -157,8 +159,8 @@ var otherShapes = strings.Fields(`AveragePool MaxPool LpPool Conv FusedConv Conv
 	GroupQueryAttention Pad If`)
 
 // ofNone has the elements of results of no elements.
-var ofNone = map[string]float64{"MatMul": 0, "MatMulInteger": 0, "Einsum": 0, "ReduceSum": 0, "ReduceProd": 1, "ReduceL1": 0,
-	"ReduceL2": 0, "ReduceSumSquare": 0, "ReduceMax": math.Inf(-1), "ReduceMin": math.Inf(1),
+var ofNone = map[string]float64{"MatMul": 0, "MatMulInteger": 0, "Einsum": 0, "ReduceSum": 0, "ReduceProd": 1,
+	"ReduceL1": 0, "ReduceL2": 0, "ReduceSumSquare": 0, "ReduceMax": math.Inf(-1), "ReduceMin": math.Inf(1),
 	"ReduceMean": math.NaN(), "ReduceLogSum": math.Inf(-1), "ReduceLogSumExp": math.Inf(-1), "GlobalMaxPool": math.Inf(-1),
 	"GlobalAveragePool": math.NaN(), "GlobalLpPool": 0, "CenterCropPad": 0, "Det": 1, "LpPool": 0}
 
@@ -168,7 +170,8 @@ var withoutSizes = map[string]string{
 	"Range": sizeOperand, "AffineGrid": sizeOperand,
 	"RandomNormal": "its sizes are an attribute", "RandomUniform": "its sizes are an attribute",
 	"Constant": "it has no operands", "DictVectorizer": "its operand is a map", "CastMap": "its operand is a map",
-	"CategoryMapper": "its operands are strings", "ZipMap": "its result is a map", "FeatureVectorizer": "its sizes are an attribute",
+	"CategoryMapper": "its operands are strings", "ZipMap": "its result is a map",
+	"FeatureVectorizer": "its sizes are an attribute",
 }
 
 const sizeOperand = "its sizes are the values of operands: TestOperandsOfNoElements"
@@ -299,7 +302,8 @@ func TestOperandsOfNoElements(t *testing.T) {
 		{"Tile", []*tensor.Tensor{counting(2, 3), i64([]int{2}, 2, 0)}, f32([]int{4, 0}), nil},
 		{"Expand", []*tensor.Tensor{counting(2, 1), i64([]int{2}, 1, 0)}, f32([]int{2, 0}), nil},
 		{"TopK", []*tensor.Tensor{counting(2, 3), i64([]int{1}, 0)}, f32([]int{2, 0}), nil},
-		{"Slice", []*tensor.Tensor{counting(2, 3), i64([]int{1}, 2), i64([]int{1}, 1), i64([]int{1}, 1)}, f32([]int{2, 0}), nil},
+		{"Slice", []*tensor.Tensor{counting(2, 3), i64([]int{1}, 2), i64([]int{1}, 1), i64([]int{1}, 1)},
+			f32([]int{2, 0}), nil},
 		{"Gather", []*tensor.Tensor{counting(2, 3), i64([]int{0})}, f32([]int{0, 3}), nil},
 		{"Gather", []*tensor.Tensor{f32([]int{0, 3}), i64([]int{2}, 0, 2)}, f32([]int{0, 2}),
 			[]*pb.AttributeProto{attrInt("axis", 1)}},
@@ -319,7 +323,8 @@ func TestOperandsOfNoElements(t *testing.T) {
 			[]*pb.AttributeProto{attrInts("pads", 1, 1)}},
 		{"Conv", []*tensor.Tensor{f32([]int{1, 1, 0}), counting(1, 1, 2), f32([]int{1}, 6)}, f32([]int{1, 1, 1}, 6),
 			[]*pb.AttributeProto{attrInts("pads", 1, 1)}},
-		{"MaxPool", []*tensor.Tensor{f32([]int{2, 0, 4})}, f32([]int{2, 0, 3}), []*pb.AttributeProto{attrInts("kernel_shape", 2)}},
+		{"MaxPool", []*tensor.Tensor{f32([]int{2, 0, 4})}, f32([]int{2, 0, 3}),
+			[]*pb.AttributeProto{attrInts("kernel_shape", 2)}},
 		{"AveragePool", []*tensor.Tensor{f32([]int{1, 2, 0})}, f32([]int{1, 2, 0}),
 			[]*pb.AttributeProto{attrInts("kernel_shape", 3), attrInts("pads", 1, 1)}},
 	}
@@ -341,7 +346,8 @@ func TestScanOfNoSteps(t *testing.T) {
 	for _, steps := range []any{0, "T"} {
 		p := &pb.GraphProto{Node: []*pb.NodeProto{node1("Scan", names("s0", "x"), names("s1", "y"), attrGraph("body", body),
 			attrInt("num_scan_inputs", 1))},
-			Input: infos(info("s0", tFloat, 3), info("x", tFloat, steps, 3)), Output: infos(info("s1", tFloat), info("y", tFloat))}
+			Input: infos(info("s0", tFloat, 3), info("x", tFloat, steps, 3)),
+			Output: infos(info("s1", tFloat), info("y", tFloat))}
 		g, err := toGraph(model(17, p), Options{})
 		require.NoError(t, err)
 		if len(g.Symbols) > 0 {

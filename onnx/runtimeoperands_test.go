@@ -23,8 +23,8 @@ import (
 // parameterOperands has the operands that are not data but parameters: axes, sizes, pads, splits, lengths and other
 // numbers, by operator.
 var parameterOperands = map[string][]int{"Reshape": {1}, "Expand": {1}, "Tile": {1, 2}, "Pad": {1, 2, 3},
-	"Slice": {1, 2, 3, 4}, "Squeeze": {1}, "Unsqueeze": {1}, "Split": {1}, "TopK": {1}, "Resize": {1, 2, 3}, "Upsample": {1},
-	"ReduceSum": {1}, "ReduceMean": {1}, "ReduceMax": {1}, "ReduceMin": {1}, "ReduceProd": {1}, "ReduceL1": {1},
+	"Slice": {1, 2, 3, 4}, "Squeeze": {1}, "Unsqueeze": {1}, "Split": {1}, "TopK": {1}, "Resize": {1, 2, 3},
+	"Upsample": {1}, "ReduceSum": {1}, "ReduceMean": {1}, "ReduceMax": {1}, "ReduceMin": {1}, "ReduceProd": {1}, "ReduceL1": {1},
 	"ReduceL2": {1}, "ReduceLogSum": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1}, "CumSum": {1}, "CumProd": {1},
 	"ConstantOfShape": {0}, "Range": {0, 1, 2}, "OneHot": {1, 2}, "DFT": {1, 2}, "STFT": {1, 3}, "HannWindow": {0},
 	"HammingWindow": {0}, "BlackmanWindow": {0}, "MelWeightMatrix": {0, 1, 2, 3, 4}, "CenterCropPad": {1},
@@ -257,7 +257,8 @@ func parameterCases(t *testing.T) (list []vector) {
 		{"Col2Im", []*tensor.Tensor{counting(2, 12, 4), i64([]int{2}, 5, 4), i64([]int{2}, 2, 3)},
 			[]*pb.AttributeProto{attrInts("strides", 2, 1), attrInts("dilations", 3, 1), attrInts("pads", 1, 0, 0, 0)}},
 		{"DFT", []*tensor.Tensor{counting(2, 4, 5, 1), nil, i64(nil, -3)}, nil},
-		{"DFT", []*tensor.Tensor{counting(2, 4, 5, 2), i64(nil, 7), i64(nil, 1)}, []*pb.AttributeProto{attrInt("inverse", 1)}},
+		{"DFT", []*tensor.Tensor{counting(2, 4, 5, 2), i64(nil, 7), i64(nil, 1)},
+			[]*pb.AttributeProto{attrInt("inverse", 1)}},
 		{"Unsqueeze", []*tensor.Tensor{f32(nil, 3), i64([]int{2}, -1, 0)}, nil},
 	}
 	for _, c := range cases {

@@ -19,13 +19,13 @@ import (
 //     ([Node.Reference]).
 //
 // If an integer depends on data, the methods Try... return false or nil. IntsAttr, IntAttr and NumberAttr take a
-// [Value], and then return a reference to it. Value.data has the elements of a constant. Value.elements has the elements
-// of a tensor that is computed from sizes, as expressions.
+// [Value], and then return a reference to it. Value.data has the elements of a constant. Value.elements has the
+// elements of a tensor that is computed from sizes, as expressions.
 //
 // Node.Failf ends the conversion of the node and does not return.
 
-// SizesAttr returns integers in the form of attributes: []int, a list with expressions, or a reference to a vector if an
-// integer depends on data.
+// SizesAttr returns integers in the form of attributes: []int, a list with expressions, or a reference to a vector if
+// an integer depends on data.
 func (n *Node) SizesAttr(list ...sym.Int) any {
 	if numbers, ok := symbolic.Known(list); ok {
 		return numbers
@@ -138,7 +138,8 @@ type symbolElement struct {
 func (im *importer) symbolSource(name string) (vector *Value, index int, err error) {
 	n := &Node{importer: im, proto: &pb.NodeProto{}}
 	if source, ok := im.symbolElements[name]; ok {
-		return n.Emit("reshape", graph.Attrs{"shape": []int{-1}}, source.value)[0].WithType(tensor.Int64, 1), source.index, nil
+		vector = n.Emit("reshape", graph.Attrs{"shape": []int{-1}}, source.value)[0]
+		return vector.WithType(tensor.Int64, 1), source.index, nil
 	}
 	var source *graph.Value
 	im.graph.Values(func(v *graph.Value) {

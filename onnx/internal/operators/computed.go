@@ -12,7 +12,8 @@ import (
 // reference is not enough, because they have several computed axes, several computed sizes, or steps of unknown sign.
 // WithType and WithRank record the dtype and rank of a result if the op cannot infer them before the graph runs.
 
-// axesVector returns the axes in x as a vector of int64. x is a single axis or a vector. rank is added to negative axes.
+// axesVector returns the axes in x as a vector of int64. x is a single axis or a vector. rank is added to negative
+// axes.
 func axesVector(n *node, x *value, rank int) *value {
 	x = n.Cast(x, tensor.Int64)
 	if !x.HasRank() || n.Rank(x) != 1 {

@@ -159,8 +159,8 @@ func convolve(n *node, x, weight, bias *value) *value {
 	}, shape)
 }
 
-// ifChannels applies a convolution to an image, a weight and an optional bias. If the weight has no channels of images or
-// results, which the op rejects, the result of the given shape is the bias.
+// ifChannels applies a convolution to an image, a weight and an optional bias. If the weight has no channels of images
+// or results, which the op rejects, the result of the given shape is the bias.
 func ifChannels(n *node, operands []*value, convolve func(*node, []*value) *value, shape []sym.Int) *value {
 	x, weight := operands[0], n.SymShape(operands[1])
 	hasBias := operands[2] != nil
