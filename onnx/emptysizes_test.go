@@ -346,7 +346,7 @@ func TestScanOfNoSteps(t *testing.T) {
 	for _, steps := range []any{0, "T"} {
 		p := &pb.GraphProto{Node: []*pb.NodeProto{node1("Scan", names("s0", "x"), names("s1", "y"), attrGraph("body", body),
 			attrInt("num_scan_inputs", 1))},
-			Input: infos(info("s0", tFloat, 3), info("x", tFloat, steps, 3)),
+			Input:  infos(info("s0", tFloat, 3), info("x", tFloat, steps, 3)),
 			Output: infos(info("s1", tFloat), info("y", tFloat))}
 		g, err := toGraph(model(17, p), Options{})
 		require.NoError(t, err)

@@ -24,7 +24,8 @@ import (
 // numbers, by operator.
 var parameterOperands = map[string][]int{"Reshape": {1}, "Expand": {1}, "Tile": {1, 2}, "Pad": {1, 2, 3},
 	"Slice": {1, 2, 3, 4}, "Squeeze": {1}, "Unsqueeze": {1}, "Split": {1}, "TopK": {1}, "Resize": {1, 2, 3},
-	"Upsample": {1}, "ReduceSum": {1}, "ReduceMean": {1}, "ReduceMax": {1}, "ReduceMin": {1}, "ReduceProd": {1}, "ReduceL1": {1},
+	"Upsample": {1}, "ReduceSum": {1}, "ReduceMean": {1}, "ReduceMax": {1},
+	"ReduceMin": {1}, "ReduceProd": {1}, "ReduceL1": {1},
 	"ReduceL2": {1}, "ReduceLogSum": {1}, "ReduceLogSumExp": {1}, "ReduceSumSquare": {1}, "CumSum": {1}, "CumProd": {1},
 	"ConstantOfShape": {0}, "Range": {0, 1, 2}, "OneHot": {1, 2}, "DFT": {1, 2}, "STFT": {1, 3}, "HannWindow": {0},
 	"HammingWindow": {0}, "BlackmanWindow": {0}, "MelWeightMatrix": {0, 1, 2, 3, 4}, "CenterCropPad": {1},
