@@ -234,6 +234,7 @@ func TestSizesOfZero(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d sizes of %d operators", runs, len(covered))
 	require.Greater(t, runs, testsize.Of(300, 1200))
 	for domain, list := range domains {
 		for name := range list {

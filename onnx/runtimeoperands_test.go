@@ -96,6 +96,7 @@ func TestOperandsOfTheRun(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d operands, each in one way", runs)
 	require.Greater(t, runs, testsize.Of(800, 2500))
 	require.Len(t, needed, len(knownOperands))
 	for operator, list := range parameterOperands {
