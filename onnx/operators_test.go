@@ -86,64 +86,6 @@ func attrText(name, s string) *pb.AttributeProto {
 	return &pb.AttributeProto{Name: name, Type: pb.AttributeString, S: []byte(s)}
 }
 
-// TestComputedParameters checks that a parameter has the same effect whether the graph computes it or it is constant.
-func TestComputedParameters(t *testing.T) {
-	x := counting(2, 4, 5)
-	cases := []struct {
-		op       string
-		operands []*tensor.Tensor
-		attrs    []*pb.AttributeProto
-	}{
-		{"Reshape", []*tensor.Tensor{x, i64([]int{3}, 0, 2, -1)}, nil},
-		{"Expand", []*tensor.Tensor{counting(4, 1), i64([]int{3}, 2, 1, 3)}, nil},
-		{"Tile", []*tensor.Tensor{x, i64([]int{3}, 2, 1, 2)}, nil},
-		{"Tile", []*tensor.Tensor{counting(1, 4, 1), i64([]int{3}, 3, 1, 2)}, nil}, // an expand, if the counts are constant
-		{"Tile", []*tensor.Tensor{counting(1, 4), i64([]int{2}, 0, 1)}, nil},
-		{"Unsqueeze", []*tensor.Tensor{x, i64([]int{2}, 4, -5)}, nil},
-		{"Squeeze", []*tensor.Tensor{counting(1, 3, 1), i64([]int{2}, 2, 0)}, nil},
-		{"Slice", []*tensor.Tensor{x, i64([]int{2}, 1, -1), i64([]int{2}, 100, -100), i64([]int{2}, 1, -1),
-			i64([]int{2}, 2, -2)}, nil},
-		{"Slice", []*tensor.Tensor{x, i64([]int{1}, 3), i64([]int{1}, 1), i64([]int{1}, 1), i64([]int{1}, 1)}, nil},
-		{"Slice", []*tensor.Tensor{x, i64([]int{1}, 1), i64([]int{1}, 3), i64([]int{1}, 1), i64([]int{1}, -1)}, nil},
-		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 0, 2, 0, 1, 0), f32(nil, 7)}, nil},
-		{"Pad", []*tensor.Tensor{x, i64([]int{2}, 1, 2), f32(nil, 7), i64([]int{1}, -2)}, nil},
-		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 0, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "reflect")}},
-		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "edge")}},
-		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 1, 2, 1, 3, 4)}, []*pb.AttributeProto{attrText("mode", "wrap")}},
-		// The index of the last dimension is too long for a constant; the index of the first is not.
-		{"Pad", []*tensor.Tensor{x, i64([]int{6}, 1, 0, 70000, 0, 0, 0)}, []*pb.AttributeProto{attrText("mode", "wrap")}},
-		{"ReduceSum", []*tensor.Tensor{x, i64([]int{2}, 0, -1)}, []*pb.AttributeProto{attrInt("keepdims", 0)}},
-		{"ReduceMax", []*tensor.Tensor{x, i64([]int{1}, 1)}, nil},
-		{"CumSum", []*tensor.Tensor{x, i64(nil, 1)}, []*pb.AttributeProto{attrInt("exclusive", 1), attrInt("reverse", 1)}},
-		{"TopK", []*tensor.Tensor{x, i64([]int{1}, 2)}, []*pb.AttributeProto{attrInt("largest", 0)}},
-		{"Trilu", []*tensor.Tensor{x, i64(nil, -1)}, []*pb.AttributeProto{attrInt("upper", 0)}},
-		{"ConstantOfShape", []*tensor.Tensor{i64([]int{2}, 2, 3)}, nil},
-		{"Range", []*tensor.Tensor{f32(nil, 1), f32(nil, 5), f32(nil, 1.5)}, nil},
-		{"Clip", []*tensor.Tensor{x, f32(nil, 3), f32(nil, 9)}, nil},
-		{"OneHot", []*tensor.Tensor{i64([]int{3}, 0, -1, 2), i64(nil, 4), f32([]int{2}, 5, 6)},
-			[]*pb.AttributeProto{attrInt("axis", 0)}},
-		{"Resize", []*tensor.Tensor{counting(1, 1, 3, 4), nil, f32([]int{4}, 1, 1, 2, 0.5)},
-			[]*pb.AttributeProto{attrText("mode", "linear")}},
-		{"Split", []*tensor.Tensor{x, i64([]int{2}, 1, 3)}, []*pb.AttributeProto{attrInt("axis", 1)}},
-	}
-	for _, c := range cases {
-		outputs := 1
-		if c.op == "TopK" || c.op == "Split" {
-			outputs = 2
-		}
-		// Operand 0, the data, is an input. The other operands are initializers first, and inputs then.
-		rest := "bcdefgh"
-		if c.op == "Range" || c.op == "ConstantOfShape" {
-			rest = "abc"
-		}
-		want := single(t, 18, c.op, rest, c.operands, outputs, c.attrs...)
-		got := single(t, 18, c.op, "", c.operands, outputs, c.attrs...)
-		for i := range want {
-			require.NoError(t, compare(got[i], want[i]), c.op)
-		}
-	}
-}
-
 func TestCenterCropPad(t *testing.T) {
 	out := single(t, 18, "CenterCropPad", "b", []*tensor.Tensor{counting(2, 5), i64([]int{2}, 3, 2)}, 1)[0]
 	require.Equal(t, []int{3, 2}, out.Shape)

@@ -17,15 +17,10 @@ import (
 
 // needSizes lists cases, inputs and dimensions that must be known when a model is converted, with the error's text.
 var needSizes = map[string]string{
-	"pools/MaxRoiPool.v1.0 a 2":       "the sizes of images must be known before the graph runs",
-	"pools/MaxRoiPool.v1.0 a 3":       "the sizes of images must be known before the graph runs",
-	"control/scan of a batch zero 0":  "size 0 of \"zero\" must be known before the graph runs", // it is unrolled
-	"control/sequence map x 0":        "a sequence of unknown length is not supported",
-	"shapes/Reshape.v5.1 b 0":         "the number of dimensions must be known before the graph runs",
-	"shapes/Reshape.v14.2 b 0":        "the number of dimensions must be known before the graph runs",
-	"shapes/Unsqueeze.v13.0 b 0":      "the number of axes must be known before the graph runs",
-	"reductions/ReduceProd.v18.7 b 0": "operand 1 (\"b\") must be known before the graph runs",
-	"reductions/ReduceProd.v18.8 b 0": "operand 1 (\"b\") must be known before the graph runs",
+	"pools/MaxRoiPool.v1.0 a 2":      "the sizes of images must be known before the graph runs",
+	"pools/MaxRoiPool.v1.0 a 3":      "the sizes of images must be known before the graph runs",
+	"control/scan of a batch zero 0": "size 0 of \"zero\" must be known before the graph runs", // it is unrolled
+	"control/sequence map x 0":       "a sequence of unknown length is not supported",
 }
 
 // withHints converts models for other hints.

@@ -50,6 +50,8 @@ type UpsampleNearestExact1dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -77,6 +79,8 @@ type UpsampleNearestExact2dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -105,6 +109,8 @@ type UpsampleNearestExact3dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -394,6 +400,8 @@ type AmaxAttrs struct {
 	Dim []int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
+	// give the least number of the dtype (for amin: the greatest) for a reduction over no elements, as ONNX does
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -411,6 +419,8 @@ type AminAttrs struct {
 	Dim []int `attr:"dim"`
 	// keep reduced dimensions with size 1
 	Keepdim bool `attr:"keepdim"`
+	// give the least number of the dtype (for amin: the greatest) for a reduction over no elements, as ONNX does
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -3547,6 +3557,8 @@ type InstanceNormAttrs struct {
 	Eps *float64 `attr:"eps"`
 	// has no effect (default true)
 	CudnnEnabled *bool `attr:"cudnn_enabled"`
+	// accept no samples and no channels, as ONNX does
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -8316,6 +8328,8 @@ type UpsampleBicubic2dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -8343,6 +8357,8 @@ type UpsampleBilinear2dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -8371,6 +8387,8 @@ type UpsampleLinear1dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -8398,6 +8416,8 @@ type UpsampleNearest1dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -8419,6 +8439,8 @@ type UpsampleNearest2dAttrs struct {
 	ScalesH *float64 `attr:"scales_h"`
 	// factor that maps columns; default: the quotient of the sizes
 	ScalesW *float64 `attr:"scales_w"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -8447,6 +8469,8 @@ type UpsampleNearest3dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }
@@ -8475,6 +8499,8 @@ type UpsampleTrilinear3dAttrs struct {
 	ScalesW *float64 `attr:"scales_w"`
 	// factor that maps the only spatial dimension; default: the quotient of the sizes
 	Scales *float64 `attr:"scales"`
+	// accept sizes of 0, as ONNX does, if the result has no elements
+	AcceptEmpty bool `attr:"accept_empty"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }

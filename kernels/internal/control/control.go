@@ -374,7 +374,7 @@ func releaseUnused(results, kept []*tensor.Tensor, sets ...map[*tensor.Storage]b
 
 // stackCollected stacks tensors along a new dimension. If isReversed is set, the last tensor of the list comes first.
 // The list is empty if no iteration ran. bodyResults then infers the dtype and the shape of a tensor: the type of the
-// body's result number resultIndex.
+// body's result number resultIndex. A size that depends on data is then 0, as in ONNX Runtime.
 func stackCollected(list []*tensor.Tensor, axis int, isReversed bool, resultIndex int,
 	bodyResults func() ([]graph.Result, error)) (*tensor.Tensor, error) {
 	var meta tensor.Meta
@@ -385,11 +385,18 @@ func stackCollected(list []*tensor.Tensor, axis int, isReversed bool, resultInde
 		if err != nil {
 			return nil, err
 		}
-		result := results[resultIndex]
-		if result.Dynamic || !result.Type.DType.Valid() {
-			return nil, errors.New("no iteration ran, so the dtype and the shape of the collected value are unknown")
+		switch result := results[resultIndex]; {
+		case !result.Type.DType.Valid() || result.Dynamic && result.Sizes == nil:
+			return nil, errors.New("no iteration ran, so the dtype and the rank of the collected value are unknown")
+		case result.Dynamic:
+			sizes := slices.Clone(result.Sizes)
+			for i := range sizes {
+				sizes[i] = max(sizes[i], 0) // -1 is unknown
+			}
+			meta = tensor.New(result.Type.DType, sizes...)
+		default:
+			meta = result.Meta()
 		}
-		meta = result.Meta()
 	}
 	axis, err := tensor.WrapDim(axis, len(meta.Shape)+1)
 	if err != nil {

@@ -163,7 +163,11 @@ func (params convParams) checkValues(shape []sym.Int, weight tensor.Type) error 
 func (params convParams) checkWindow(input, weight tensor.Type) error {
 	fits := sym.BoolOf(true)
 	for d := range len(params.stride) {
-		fits = fits.And(params.paddedSize(input, d).Ge(params.windowExtent(weight, d)))
+		least := params.windowExtent(weight, d)
+		if params.hasONNXPadding { // for no windows
+			least = least.Sub(sym.Of(params.stride[d]))
+		}
+		fits = fits.And(params.paddedSize(input, d).Ge(least))
 	}
 	if !fits.Holds() {
 		var paddedSizes, windowSizes []string
@@ -176,7 +180,8 @@ func (params convParams) checkWindow(input, weight tensor.Type) error {
 	}
 	for d := range len(params.stride) {
 		switch {
-		case kit.SizeIs(input.Shape[2+d], 0) && !kit.SizeIs(input.Shape[0], 0) && !kit.SizeIs(input.Shape[1], 0):
+		case !params.hasONNXPadding && kit.SizeIs(input.Shape[2+d], 0) && !kit.SizeIs(input.Shape[0], 0) &&
+			!kit.SizeIs(input.Shape[1], 0):
 			return fmt.Errorf("Only zero batch or zero channel inputs are supported, but got input shape: %s",
 				tensor.Sizes(input.Shape))
 		case kit.SizeIs(weight.Shape[2+d], 0):

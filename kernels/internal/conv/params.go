@@ -24,6 +24,7 @@ type convParams struct {
 	paddingWord      string    // padding if it is given as a word, "same" or "valid"; else empty
 	outputPadding    []int     // output_padding of a transposed convolution; nil for an ordinary convolution
 	groups           int       // number of groups of channels
+	hasONNXPadding   bool      // padding is given before and after each dimension: sizes of 0 and no windows are accepted
 }
 
 // newConvParams returns the attributes of an ordinary convolution. The given lists have one number for all dimensions,
@@ -43,6 +44,7 @@ func newConvParams(call *graph.Call, dims int, stride []int, padding graph.IntsO
 	}
 	if len(amounts) == 2*dims {
 		params.padding, params.paddingAfter = amounts[:dims], amounts[dims:]
+		params.hasONNXPadding = params.paddingWord == ""
 	} else {
 		params.padding = perDim(amounts, dims)
 		params.paddingAfter = params.padding

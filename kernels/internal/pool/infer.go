@@ -105,6 +105,9 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 	if err := checkPositive(windows); err != nil {
 		return nil, err
 	}
+	if hasONNXPadding {
+		return shape, checkCounts(input, shape, leadDims, 0)
+	}
 	if err := p.checkNotEmpty(input, leadDims); err != nil {
 		return nil, err
 	}
@@ -113,13 +116,18 @@ func (p *pooling) shape(input tensor.Type, windows []geometry.Window, hasONNXPad
 			return nil, err
 		}
 	}
+	return shape, checkCounts(input, shape, leadDims, 1)
+}
+
+// checkCounts rejects less than `least` windows along a dimension.
+func checkCounts(input tensor.Type, shape []sym.Int, leadDims, least int) error {
 	for _, n := range shape[leadDims:] {
-		if !kit.SizeAtLeast(n, 1) {
-			return nil, fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small",
+		if !kit.SizeAtLeast(n, least) {
+			return fmt.Errorf("Given input size: (%s). Calculated output size: (%s). Output size is too small",
 				joinSizes(input.Shape[leadDims-1:]), joinSizes(shape[leadDims-1:]))
 		}
 	}
-	return shape, nil
+	return nil
 }
 
 // checkPadding rejects a stride of 0, and negative or too large padding.
@@ -266,7 +274,8 @@ func (p *pooling) inferMaxPool1d(call *graph.Call) ([]graph.Result, error) {
 	input, args := call.Type(0), p.args(call)
 	rank := input.Rank()
 	hasValidRank := rank == 2 || rank == 3
-	if !hasValidRank || kit.SizeIs(input.Shape[rank-1], 0) || kit.SizeIs(input.Shape[rank-2], 0) {
+	isEmpty := func(dim int) bool { return !p.hasONNXPadding(args) && kit.SizeIs(input.Shape[dim], 0) }
+	if !hasValidRank || isEmpty(rank-1) || isEmpty(rank-2) {
 		return nil, errors.New("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for " +
 			"input, but got:" + tensor.Sizes(input.Shape))
 	}

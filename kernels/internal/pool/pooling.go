@@ -141,7 +141,7 @@ func (p *pooling) slidingWindows(args callAttrs) (windows [maxDims]geometry.Wind
 }
 
 // hasONNXPadding reports whether the padding has ONNX's form: first the padding before each dimension, then the padding
-// after each dimension. PyTorch has no equivalent.
+// after each dimension. PyTorch has no equivalent. Calls with such padding also accept sizes of 0 and no windows.
 func (p *pooling) hasONNXPadding(args callAttrs) bool { return len(args.padding) == 2*p.dims }
 
 // forDim returns the number of a list for a dimension. A list of one number applies to all dimensions.

@@ -81,7 +81,11 @@ func bestElementFold[T orderedElement](isMax bool) *iter.Fold {
 		}
 	}
 	const weight = 2 // time to fold an element, relative to an addition
-	return iter.NewFold(bestElement[T]{index: -1}, row, columns, merge).Weight(weight)
+	var ofNone T     // the value of a fold over no elements, which only floats have
+	if sign := map[bool]int{false: 1, true: -1}[isMax]; tensor.DTypeOf[T]().IsFloat() {
+		ofNone = T(math.Inf(sign))
+	}
+	return iter.NewFold(bestElement[T]{ofNone, -1}, row, columns, merge).Weight(weight)
 }
 
 // withValueResult adds the best element to the results of a fold.

@@ -11,6 +11,8 @@ import (
 type extremeAttrs struct {
 	Dim     []int `attr:"dim" default:"" doc:"dimensions to reduce; none: all"`
 	Keepdim bool  `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+	// PyTorch rejects reductions over no elements.
+	AcceptEmpty bool `attr:"accept_empty" default:"false" doc:"give the least number of the dtype (for amin: the greatest) for a reduction over no elements, as ONNX does"`
 }
 
 // Amax and Amin return the greatest and the least element. NaN propagates.
@@ -29,8 +31,11 @@ func extremeOp(name, doc, kernel string, isMax bool) *graph.Op {
 			Attrs: graph.Attrs{"dim": []int{1}}}},
 	}}, func(c *graph.Call) (folds.Spec, error) {
 		attrs, self := kit.Attrs[*extremeAttrs](c), c.Type(0)
-		if err := checkNonEmpty(name, self, attrs.Dim, " Specify the reduction dim with the 'dim' argument."); err != nil {
-			return folds.Spec{}, err
+		if !attrs.AcceptEmpty {
+			hint := " Specify the reduction dim with the 'dim' argument."
+			if err := checkNonEmpty(name, self, attrs.Dim, hint); err != nil {
+				return folds.Spec{}, err
+			}
 		}
 		mask, err := rule.ReduceMask(attrs.Dim, self.Rank())
 		if err == nil && !kit.IsEmpty(self) && (self.DType.IsComplex() || self.DType.IsBareUnsigned()) {

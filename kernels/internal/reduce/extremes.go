@@ -58,9 +58,35 @@ func extremeSpec(dtype tensor.DType, mask []bool, keepdim, isMax bool) folds.Spe
 			return folds.Computation{Fold: func() *iter.Fold { return extremeFold(dtype, isMax) },
 				Row: func(builder *expr.Builder, x folds.Number) []folds.Number { return extremeRow(builder, x, isMax) },
 				Ref: func(x []tensor.Scalar) []tensor.Scalar {
+					if len(x) == 0 {
+						return []tensor.Scalar{extremeOfNone(dtype, isMax)}
+					}
 					return []tensor.Scalar{x[refBestIndex(x, isMax)]}
 				}}
 		}}
+}
+
+// extremeOfNone returns the extreme of no elements: the least number of the dtype for the greatest element, and the
+// greatest for the least.
+func extremeOfNone(dtype tensor.DType, isMax bool) tensor.Scalar {
+	sign := 1
+	if isMax {
+		sign = -1
+	}
+	bits := 8 * dtype.Size()
+	switch {
+	case dtype.IsFloat():
+		return tensor.FloatScalar(math.Inf(sign))
+	case dtype == tensor.Bool:
+		return tensor.BoolScalar(!isMax)
+	case !dtype.IsSigned() && isMax:
+		return tensor.IntScalar(0)
+	case !dtype.IsSigned(): // uint8: the ops support no other unsigned dtype
+		return tensor.IntScalar(int64(1)<<bits - 1)
+	case isMax:
+		return tensor.IntScalar(int64(-1) << (bits - 1))
+	}
+	return tensor.IntScalar(int64(1)<<(bits-1) - 1)
 }
 
 // refBestIndex returns the index of the first greatest or least element, or of the first NaN if there is one.
@@ -103,10 +129,11 @@ func extremeFold(dtype tensor.DType, isMax bool) *iter.Fold {
 		return bestValueFold[float64](isMax)
 	}
 	// A fold has an initial value, and functions for rows, for columns, and for merging accumulators.
+	initial := extremeOfNone(dtype, isMax).Int()
 	if isMax {
-		return kit.Accumulators[int64](iter.NewFold(math.MinInt64, maxIntRow, maxIntColumns, maxIntInto))
+		return kit.Accumulators[int64](iter.NewFold(initial, maxIntRow, maxIntColumns, maxIntInto))
 	}
-	return kit.Accumulators[int64](iter.NewFold(math.MaxInt64, minIntRow, minIntColumns, minIntInto))
+	return kit.Accumulators[int64](iter.NewFold(initial, minIntRow, minIntColumns, minIntInto))
 }
 
 // The following functions are the loops of the folds of integers. The row functions fold the elements x into one

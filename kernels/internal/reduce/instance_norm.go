@@ -16,6 +16,7 @@ type instanceNormAttrs struct {
 	Momentum      float64 `attr:"momentum" default:"0.1" doc:"has no effect, because running statistics are not updated"`
 	Eps           float64 `attr:"eps" default:"1e-5" doc:"number added to the variance"`
 	CuDNN         bool    `attr:"cudnn_enabled" default:"true" doc:"has no effect"`
+	AcceptEmpty   bool    `attr:"accept_empty" default:"false" doc:"accept no samples and no channels, as ONNX does"`
 }
 
 // InstanceNorm normalizes each channel of each sample. The result is row-major. Its operands are the operands of
@@ -80,7 +81,7 @@ func inferInstanceNorm(call *graph.Call) ([]graph.Result, error) {
 	if input.Rank() < 2 {
 		return nil, fmt.Errorf("Expected input to have 2 or more dimensions, got %d", input.Rank())
 	}
-	if kit.IsEmpty(input) {
+	if !attrs.AcceptEmpty && kit.IsEmpty(input) {
 		return emptyInstanceNorm(call)
 	}
 	if err := checkFeatures(call, input.Shape[1], attrs.UseInputStats); err != nil {

@@ -45,6 +45,38 @@ func TestReductionsOfNothing(t *testing.T) {
 	}
 }
 
+// TestExtremesOfNothing reduces no elements of each dtype, as ONNX does: the result is the least number or -inf, or the
+// greatest number or inf.
+func TestExtremesOfNothing(t *testing.T) {
+	inf := math.Inf(1)
+	bounds := map[tensor.DType][2]float64{tensor.Float32: {-inf, inf}, tensor.Float64: {-inf, inf},
+		tensor.Float16: {-inf, inf}, tensor.BFloat16: {-inf, inf}, tensor.Bool: {0, 1}, tensor.Uint8: {0, 255},
+		tensor.Int8: {-128, 127}, tensor.Int16: {-1 << 15, 1<<15 - 1}, tensor.Int32: {-1 << 31, 1<<31 - 1},
+		tensor.Int64: {math.MinInt64, math.MaxInt64}}
+	for dtype, want := range bounds {
+		for i, name := range []string{"amax", "amin"} {
+			for _, shape := range [][]int{{0}, {3, 0}, {0, 3}, {2, 0, 5}} {
+				x, attrs := tensor.Zeros(dtype, shape...), graph.Attrs{"accept_empty": true, "dim": []int{slices.Index(shape, 0)}}
+				kerneltest.CheckReduce(t, name, attrs, x) // the kernel and the reference agree
+				op, call, err := kerneltest.NewReduceCall(name, attrs, []*tensor.Tensor{x})
+				if err != nil {
+					t.Fatal(err)
+				}
+				results, err := op.Ref(call, []*tensor.Tensor{x})
+				if err != nil {
+					t.Fatal(err)
+				}
+				elements, _ := tensor.ToSlice[float64](results[0].CopyTo(tensor.New(tensor.Float64, results[0].Shape...)))
+				for _, element := range elements {
+					if element != want[i] {
+						t.Errorf("%s of no %v is %v, want %v", name, dtype, element, want[i])
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestReductionsAlongOneDim(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	ops := []string{"argmax", "argmin", "max", "min", "softmax", "log_softmax", "cumsum", "cumprod", "prod"}

@@ -17,7 +17,8 @@ import (
 // at the end (padCounts). Negative numbers remove elements.
 
 // inferConstantPad infers the type of the result of at::constant_pad_nd. If no padding is positive, the result is a
-// clone of the part of self that remains after cropping.
+// clone of the part of self that remains after cropping. A size of the result may be 0, as in PyTorch 2; PyTorch 1.13
+// rejects it if any padding is positive.
 func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value tensor.Scalar) ([]graph.Result, error) {
 	rank := self.Rank()
 	switch {
@@ -42,10 +43,6 @@ func inferConstantPad(call *graph.Call, self tensor.Type, pad []sym.Int, value t
 			return nil, errors.New("numel: integer multiplication overflow")
 		}
 		shape[dim] = shape[dim].Add(before.Add(after))
-		if !kit.SizeAtLeast(shape[dim], 1) {
-			return nil, fmt.Errorf("The input size %v, plus negative padding %v and %v resulted in a negative output size, "+
-				"which is invalid. Check dimension %d of your input.", self.Shape[dim], before, after, dim)
-		}
 	}
 	out, err := kit.FreshTypeInFormat(self.DType, shape, suggestedFormat(self))
 	if err == nil {

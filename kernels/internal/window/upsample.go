@@ -19,6 +19,7 @@ type upsampleAttrs struct {
 	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor that maps rows; default: the quotient of the sizes"`
 	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns; default: the quotient of the sizes"`
 	Scales       *float64  `attr:"scales" default:"none" doc:"factor that maps the only spatial dimension; default: the quotient of the sizes"`
+	AcceptEmpty  bool      `attr:"accept_empty" default:"false" doc:"accept sizes of 0, as ONNX does, if the result has no elements"`
 }
 
 // The upsample ops of aten. upsample_nearest2d is in upsample_nearest.go.
@@ -46,10 +47,10 @@ var (
 // dimensions at once (resample.go). upsampleTaps returns the taps.
 func upsampleOp(name, doc string, spatialDims int, mode string) *graph.Op {
 	checkedSizes := func(c *graph.Call) (outSizes []sym.Int, factors []float64, err error) {
-		inputType := c.Type(0)
-		outSizes, factors, err = kit.Attrs[*upsampleAttrs](c).sizes(inputType.Shape, spatialDims)
+		attrs, inputType := kit.Attrs[*upsampleAttrs](c), c.Type(0)
+		outSizes, factors, err = attrs.sizes(inputType.Shape, spatialDims)
 		if err == nil {
-			err = checkUpsample(name, inputType, outSizes, mode == "nearest" || mode == "exact")
+			err = checkUpsample(name, attrs, inputType, outSizes, mode == "nearest" || mode == "exact")
 		}
 		return outSizes, factors, err
 	}
@@ -142,21 +143,23 @@ func (attrs *upsampleAttrs) sizes(shape []sym.Int, spatialDims int) (outSizes []
 
 // checkUpsample makes PyTorch's checks. copiesElements is set if each result is a copy of one element. An op with this
 // property also supports uint8.
-func checkUpsample(name string, self tensor.Type, outSizes []sym.Int, copiesElements bool) error {
+func checkUpsample(name string, attrs *upsampleAttrs, self tensor.Type, outSizes []sym.Int, copiesElements bool) error {
+	shape := kit.ReplaceSizes(self.Shape, 2, outSizes...)
+	isEmpty := attrs.AcceptEmpty && kit.IsEmpty(tensor.Type{Shape: shape}) // there is nothing to interpolate
 	for i, size := range outSizes {
-		if !kit.SizeAtLeast(size, 1) || !kit.SizeAtLeast(self.Shape[2+i], 1) {
+		if !isEmpty && !(kit.SizeAtLeast(size, 1) && kit.SizeAtLeast(self.Shape[2+i], 1)) {
 			return fmt.Errorf("Input and output sizes should be greater than 0, but got input %s output %s",
 				tensor.Sizes(self.Shape[2:]), tensor.Sizes(outSizes))
 		}
 	}
-	if kit.SizeIs(self.Shape[1], 0) {
+	if !isEmpty && kit.SizeIs(self.Shape[1], 0) {
 		return fmt.Errorf("Non-empty %dD data tensor expected but got a tensor with sizes %s", self.Rank(),
 			tensor.Sizes(self.Shape))
 	}
 	if !self.DType.IsFloat() && !(copiesElements && self.DType == tensor.Uint8) {
 		return kit.NotImplementedBy(name, self.DType)
 	}
-	_, err := kit.FreshType(self.DType, kit.ReplaceSizes(self.Shape, 2, outSizes...))
+	_, err := kit.FreshType(self.DType, shape)
 	return err
 }
 

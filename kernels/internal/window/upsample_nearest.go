@@ -18,6 +18,7 @@ type upsampleNearestAttrs struct {
 	ScaleFactors []float64 `attr:"scale_factors" default:"none" doc:"factors of height and width; either these or output_size must be given"`
 	ScalesH      *float64  `attr:"scales_h" default:"none" doc:"factor that maps rows; default: the quotient of the sizes"`
 	ScalesW      *float64  `attr:"scales_w" default:"none" doc:"factor that maps columns; default: the quotient of the sizes"`
+	AcceptEmpty  bool      `attr:"accept_empty" default:"false" doc:"accept sizes of 0, as ONNX does, if the result has no elements"`
 }
 
 // UpsampleNearest2d is aten::upsample_nearest2d and its overload vec. Pixel (i, j) of the result is pixel (row(i),
@@ -45,22 +46,25 @@ var UpsampleNearest2d = kit.Define[*upsampleNearestAttrs](graph.Op{
 // inferUpsampleNearest makes PyTorch's checks and infers the result.
 func inferUpsampleNearest(call *graph.Call) ([]graph.Result, error) {
 	self := call.Type(0)
-	size, err := upsampledSize(kit.Attrs[*upsampleNearestAttrs](call), self.Shape)
+	attrs := kit.Attrs[*upsampleNearestAttrs](call)
+	size, err := upsampledSize(attrs, self.Shape)
 	if err != nil {
 		return nil, err
 	}
 	height, width := self.Shape[2], self.Shape[3]
+	shape := kit.ReplaceSizes(self.Shape, 2, size...)
 	switch {
+	case attrs.AcceptEmpty && kit.IsEmpty(tensor.Type{Shape: shape}): // there is nothing to interpolate
 	case !kit.SizeAtLeast(height, 1) || !kit.SizeAtLeast(width, 1) ||
 		!kit.SizeAtLeast(size[0], 1) || !kit.SizeAtLeast(size[1], 1):
 		return nil, fmt.Errorf("Input and output sizes should be greater than 0, but got input (H: %v, W: %v) output "+
 			"(H: %v, W: %v)", height, width, size[0], size[1])
 	case kit.SizeIs(self.Shape[1], 0):
 		return nil, fmt.Errorf("Non-empty 4D data tensor expected but got a tensor with sizes %s", tensor.Sizes(self.Shape))
-	case !self.DType.IsFloat() && self.DType != tensor.Uint8:
+	}
+	if !self.DType.IsFloat() && self.DType != tensor.Uint8 {
 		return nil, fmt.Errorf("\"compute_indices_weights_nearest\" not implemented for '%s'", self.DType.TorchName())
 	}
-	shape := kit.ReplaceSizes(self.Shape, 2, size...)
 	out, err := kit.FreshTypeInFormat(self.DType, shape, self.SuggestMemoryFormat(false))
 	return call.NewResult(out), err
 }

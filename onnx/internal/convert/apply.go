@@ -285,21 +285,24 @@ func (n *Node) ReshapeBy(x *Value, sizes []any) *Value {
 	return n.Op("reshape", graph.Attrs{"shape": sizes}, x).WithRank(len(sizes))
 }
 
-// ReshapeSym reshapes x to symbolic sizes. At most one size may depend on data.
+// ReshapeSym reshapes x to symbolic sizes.
 func (n *Node) ReshapeSym(x *Value, sizes ...sym.Int) *Value {
 	if numbers, ok := symbolic.Known(sizes); ok {
 		return n.Reshape(x, numbers...)
 	}
-	attr := n.ShapeAttr(sizes)
-	if attr == nil {
-		n.Failf("the shape %s of %q must be known before the graph runs, and it depends on data", tensor.Sizes(sizes), x.name)
+	if attr := n.ShapeAttr(sizes); attr != nil {
+		return n.ReshapeBy(x, attr)
 	}
-	return n.ReshapeBy(x, attr)
+	reshaped := n.Op("reshape", graph.Attrs{"shape": n.SizesAttr(sizes...)}, x).WithRank(len(sizes))
+	if reshaped.graphValue != nil {
+		n.shapes[reshaped.graphValue] = sizes
+	}
+	return reshaped
 }
 
 // IndexVector returns the vector 0, 1 ... size-1.
 func (n *Node) IndexVector(size sym.Int) *Value {
-	return n.Op("arange", graph.Attrs{"end": n.SizeAttr(size), "dtype": tensor.Int64})
+	return n.Op("arange", graph.Attrs{"end": n.SizeAttr(size), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 }
 
 // single returns the list of outputs of a node with a single output.

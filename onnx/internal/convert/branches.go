@@ -7,7 +7,9 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file converts If. If the condition is constant, the chosen branch is converted in place of the If. Otherwise the
@@ -125,6 +127,33 @@ func (n *Node) sizeOnlyCondition(x *Value) (cond sym.Bool, ok bool) {
 		return cond, false
 	}
 	return cond, n.useSymbols(cond.String())
+}
+
+// IfPositive applies positive if a size is positive in a run, and empty if it is 0. The functions get the node in which
+// they add ops, and the operands there. They return the same number of tensors, of the same dtypes and ranks.
+func (n *Node) IfPositive(size sym.Int, operands []*Value, positive, empty func(*Node, []*Value) []*Value) []*Value {
+	switch cond := size.Gt(sym.Int{}); {
+	case symbolic.Positive(size):
+		return positive(n, operands)
+	case cond.Same(sym.BoolOf(false)):
+		return empty(n, operands)
+	}
+	cond := n.Op("gt", nil, n.sizeValue(size), 0).WithType(tensor.Bool, 0)
+	branchOf := func(name string, convert func(*Node, []*Value) []*Value) *branch {
+		created := &branch{nestedGraph: n.nestedGraph(name, n.hints)}
+		created.convertPart(n, func() error {
+			captured, err := created.importer.captureAll(operands)
+			if err == nil {
+				created.out = convert(created.node(n), captured)
+			}
+			return err
+		})
+		if created.err != nil { // perhaps only at these example sizes
+			n.Failf("%w", created.err)
+		}
+		return created
+	}
+	return n.ifNode(cond, branchOf("positive", positive), branchOf("empty", empty))
 }
 
 // branch converts a graph as a branch, at the given hints (example sizes).

@@ -51,6 +51,9 @@ type importer struct {
 	symbolInputs map[string]*Value          // for each symbol, an input that has the symbol as a size
 	shapes       map[*graph.Value][]sym.Int // the shapes of values, whose sizes are expressions over symbols
 
+	// symbolElements has the elements for which symbols that depend on data stand: see parameters.go.
+	symbolElements map[string]symbolElement
+
 	valuesInAttrs map[*graph.Value]*Value // the values to which attributes refer
 	nodeCount     int                     // number of converted nodes, including the nodes of nested graphs
 	evaluatedWork float64                 // work of the ops evaluated so far: see maxWork

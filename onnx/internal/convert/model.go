@@ -184,7 +184,8 @@ func (m *Model) importer(o Options) *importer {
 	g.SetContext(o.Context)
 	return &importer{model: m, opts: o, graph: g, hasModelName: map[*graph.Value]bool{},
 		symbols: symbolic.NewSymbols(), hints: map[string]int{}, usedSymbols: map[string]bool{},
-		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, valuesInAttrs: map[*graph.Value]*Value{}}
+		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, valuesInAttrs: map[*graph.Value]*Value{},
+		symbolElements: map[string]symbolElement{}}
 }
 
 // convertAtHints converts the model's graph at the importer's hints, which are example sizes of the symbols.

@@ -104,7 +104,8 @@ func (n *Node) nestedGraph(name string, hints map[string]int) *nestedGraph {
 	inner := &importer{model: n.model, opts: n.opts, graph: graph.New(name, n.opts.Lookup),
 		hasModelName: map[*graph.Value]bool{}, symbols: n.symbols, hints: hints, usedSymbols: map[string]bool{},
 		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, valuesInAttrs: map[*graph.Value]*Value{},
-		outer: n.importer, nodeCount: n.nodeCount, captures: map[*Value]*Value{}}
+		symbolElements: map[string]symbolElement{},
+		outer:          n.importer, nodeCount: n.nodeCount, captures: map[*Value]*Value{}}
 	inner.graph.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols.Inputs() {
 		inner.graph.Symbols[name] = graph.Bounds{}
@@ -116,6 +117,14 @@ func (n *Node) nestedGraph(name string, hints map[string]int) *nestedGraph {
 // newScope returns an empty scope for the nodes of the graph, in the given scope of the enclosing graph.
 func (nested *nestedGraph) newScope(outer *scope) *scope {
 	return &scope{importer: nested.importer, outerGraphScope: outer, values: map[string]*Value{}}
+}
+
+// node returns node n, without its operands, in the nested graph.
+func (nested *nestedGraph) node(n *Node) *Node {
+	bodyFrame := *n.frame
+	bodyFrame.depth++
+	return &Node{Opset: n.Opset, importer: nested.importer, scope: nested.newScope(n.scope), frame: &bodyFrame,
+		proto: n.proto, attrs: n.attrs}
 }
 
 // convert converts a graph of the model to the nested graph. The scope has the values of the graph's inputs.

@@ -290,6 +290,29 @@ func (n *Node) packedSplit(x *Value, axis int, keepAxis bool) *packedSequence {
 	return packed
 }
 
+// packedParts splits x along dimension 0 into parts whose number depends on data. sizes has the size of each part, or
+// is the 0-dim size of all parts, of which the last may be smaller.
+func (n *Node) packedParts(x, sizes *Value) *packedSequence {
+	rank, length := n.Rank(x), n.Element(n.ShapeVector(x), 0)
+	if n.Rank(sizes) == 0 {
+		// length-start elements remain from the start of a part.
+		starts := n.Op("arange", graph.Attrs{"end": n.IntAttr(length), "step": n.Reference(sizes),
+			"dtype": tensor.Int64}).WithType(tensor.Int64, 1)
+		sizes = n.Op("minimum", nil, n.Op("rsub", nil, starts, length), sizes).WithType(tensor.Int64, 1)
+	}
+	rest := n.ONNXOp("Reshape", IntAttribute("allowzero", 1),
+		n.rowRange(n.ShapeVector(x), IntVector(1), IntVector(toEnd)), IntVector(1, rank-1))
+	count := n.rowRange(n.ShapeVector(sizes), IntVector(0), IntVector(1))
+	rest = n.ONNXOp("Expand", nil, rest, n.concatenated(count, IntVector(rank-1)))
+	shapes := n.Op("cat", graph.Attrs{"dim": 1}, n.Reshape(sizes, -1, 1), rest)
+	// This reshape fails unless the sizes add up to the length.
+	total := n.concatenated(n.Op("sum", graph.Attrs{"dim": []int{0}, "keepdim": true}, sizes).WithRank(1),
+		n.rowRange(n.ShapeVector(x), IntVector(1), IntVector(toEnd)))
+	x = n.ONNXOp("Reshape", IntAttribute("allowzero", 1), x, total)
+	return &packedSequence{dtype: x.DType(), rank: rank, data: n.ONNXOp("Reshape", nil, x, IntVector(-1)).WithRank(1),
+		shapes: shapes.WithSizes(tensor.Int64, -1, rank)}
+}
+
 // The following functions apply single operators.
 
 // packedOpset is the operator set of the ONNX operators that [Node.ONNXOp] converts.

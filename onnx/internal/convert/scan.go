@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // scanOp converts Scan. A scan iterates over slices of the scanned values. In each iteration, the body takes the states
@@ -85,7 +86,11 @@ func (n *Node) scanOnce(operands []*Value) []*Value {
 		return s.unrollScan()
 	}
 	varies := func(int) bool { return false } // the shapes are the same in all iterations
-	body := n.convertBody(s.bodyProto, s.bodyOperands(0), varies)
+	bodyOperands := slices.Clone(s.states)
+	for i, x := range s.scanned {
+		bodyOperands = append(bodyOperands, n.sliceType(x, s.inAxes[i]))
+	}
+	body := n.convertBody(s.bodyProto, bodyOperands, varies)
 	attrs := graph.Attrs{"body": body.importer.graph, "states": len(s.states), "num_scan_inputs": len(s.scanned),
 		"scan_input_axes": s.inAxes, "scan_input_directions": s.inBackward,
 		"scan_output_axes": s.outAxes, "scan_output_directions": s.outBackward}
@@ -136,13 +141,31 @@ func (n *Node) directionsOf(name string, count int) []bool {
 	return out
 }
 
-// bodyOperands returns the operands of the body in an iteration, with the initial states. If the length is unknown,
-// only the types of the operands matter.
+// sliceType returns a value that has the type of a slice of x, which may have no slices. Only the type of the value is
+// used.
+func (n *Node) sliceType(x *Value, axis int) *Value {
+	without := func(sizes []int) []int { return slices.Delete(slices.Clone(sizes), axis, axis+1) }
+	slice := &graph.Value{Name: x.name, Dynamic: x.IsDynamic()}
+	result := &Value{name: x.name, graphValue: slice, hasStrings: x.hasStrings}
+	if sizes, ok := n.TrySizes(x); ok {
+		result.WithSizes(x.DType(), without(sizes)...)
+	}
+	if shape := n.TrySymShape(x); shape != nil {
+		n.shapes[slice] = slices.Delete(slices.Clone(shape), axis, axis+1)
+	}
+	if slice.Meta = (tensor.Meta{DType: x.DType()}); !slice.Dynamic {
+		slice.Meta = tensor.New(x.DType(), without(x.Meta().Shape)...)
+		slice.Type = slice.Meta.Type()
+	}
+	return result
+}
+
+// bodyOperands returns the operands of the body in an iteration, with the initial states.
 func (s *scan) bodyOperands(iteration int) []*Value {
 	list := slices.Clone(s.states)
 	for i, x := range s.scanned {
 		index := iteration
-		if s.inBackward[i] && s.isLengthKnown {
+		if s.inBackward[i] {
 			index = s.length - 1 - iteration
 		}
 		slice := s.Op("select", graph.Attrs{"dim": s.inAxes[i], "index": index}, x)
@@ -184,22 +207,24 @@ type scanStep = func(n *Node, state *Value, rows []*Value) (nextState, result *V
 // next state and a result. ScanRows returns the last state, and the results stacked along dimension 1. A scan of known
 // and small length is unrolled, and otherwise becomes a node.
 func (n *Node) ScanRows(state *Value, rows []*Value, step scanStep) []*Value {
-	rowsAt := func(i int) (list []*Value) {
-		for _, x := range rows {
-			list = append(list, n.Op("select", graph.Attrs{"dim": 1, "index": i}, x))
-		}
-		return list
-	}
 	const stepNodes = 16 // upper bound on the number of nodes of a step
 	maxLength := n.frame.unrollBudget / stepNodes
 	if length, known := n.SymShape(rows[0])[1].Known(); known && length >= 1 && length <= maxLength {
 		results := make([]any, length)
 		for i := range results {
-			state, results[i] = step(n, state, rowsAt(i))
+			rowsAt := make([]*Value, len(rows))
+			for k, x := range rows {
+				rowsAt[k] = n.Op("select", graph.Attrs{"dim": 1, "index": i}, x)
+			}
+			state, results[i] = step(n, state, rowsAt)
 		}
 		return []*Value{state, n.Op("stack", graph.Attrs{"dim": 1}, results...)}
 	}
-	nested := n.stepGraph(append([]*Value{state}, rowsAt(0)...), step)
+	stepOperands := []*Value{state}
+	for _, x := range rows {
+		stepOperands = append(stepOperands, n.sliceType(x, 1))
+	}
+	nested := n.stepGraph(stepOperands, step)
 	axes, count := make([]int, len(rows)), len(rows)
 	for i := range axes {
 		axes[i] = 1
@@ -215,10 +240,7 @@ func (n *Node) ScanRows(state *Value, rows []*Value, step scanStep) []*Value {
 // iteration.
 func (n *Node) stepGraph(operands []*Value, step scanStep) *nestedGraph {
 	nested := n.nestedGraph("step", n.hints)
-	bodyFrame := *n.frame
-	bodyFrame.depth++
-	inner := &Node{importer: nested.importer, scope: nested.newScope(n.scope), frame: &bodyFrame, proto: n.proto,
-		attrs: n.attrs}
+	inner := nested.node(n)
 	var inputs []*Value
 	for i, x := range operands {
 		const varies = false // the shape is the same in all iterations

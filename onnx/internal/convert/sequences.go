@@ -133,7 +133,7 @@ func splitToSequence(n *Node) []*Value {
 	switch parts := n.OperandOrNil(1); {
 	case parts == nil:
 		return single(splitToSlices(n, x, axis))
-	case parts.data != nil && parts.data.Rank() == 0:
+	case parts.data != nil && parts.data.Rank() == 0 && n.Sizes(x)[axis] >= 0:
 		size, length := n.ConstantInts(1)[0], n.knownSize(x, axis)
 		if size < 1 || length/size > maxUnrolled {
 			n.Failf("parts of %d elements are not supported: want at least 1, and at most %d parts", size, maxUnrolled)
@@ -141,12 +141,25 @@ func splitToSequence(n *Node) []*Value {
 		for remaining := length; remaining > 0; remaining -= size {
 			sizes = append(sizes, min(size, remaining))
 		}
-	case parts.data == nil && n.LengthOf(parts) >= 0 && parts.Meta().Rank() == 1: // computed sizes
+	case parts.data == nil && n.LengthOf(parts) >= 0 && n.Rank(parts) == 1: // computed sizes
 		return single(sequenceOf(n.SplitComputed(x, parts, axis, n.LengthOf(parts))))
+	case parts.data == nil || parts.data.Rank() == 0: // an unknown number of parts
+		if axis != 0 {
+			n.Failf("a split along axis %d into an unknown number of parts is not supported: want axis 0", axis)
+		}
+		return single(n.packedParts(x, n.Cast(parts, tensor.Int64)).toValue())
 	default: // a constant vector
 		sizes = n.ConstantInts(1)
 	}
-	return single(sequenceOf(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)))
+	return single(splitBy(n, x, sizes, axis))
+}
+
+// splitBy splits x into parts of known sizes. Without parts, the sequence is empty.
+func splitBy(n *Node, x *Value, sizes []int, axis int) *Value {
+	if len(sizes) == 0 {
+		return &Value{kind: sequenceKind, memberDType: x.DType()}
+	}
+	return sequenceOf(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x))
 }
 
 // splitToSlices splits x into parts of size 1. If keepdims is 0, it removes the axis.
@@ -155,14 +168,13 @@ func splitToSlices(n *Node, x *Value, axis int) *Value {
 	if length := n.Sizes(x)[axis]; length < 0 || length > maxUnrolled {
 		return n.packedSplit(x, axis, keepsAxis).toValue()
 	}
-	sizes := slices.Repeat([]int{1}, n.knownSize(x, axis))
-	parts := n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x)
-	if !keepsAxis {
-		for i := range parts {
-			parts[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, parts[i])
+	sequence := splitBy(n, x, slices.Repeat([]int{1}, n.knownSize(x, axis)), axis)
+	for i, part := range sequence.members {
+		if !keepsAxis {
+			sequence.members[i] = n.Op("squeeze", graph.Attrs{"dim": axis}, part)
 		}
 	}
-	return sequenceOf(parts)
+	return sequence
 }
 
 // SplitComputed splits x into parts of computed sizes.

@@ -221,6 +221,7 @@ func (n *Node) elementsOf(x *Value, newSymbols bool) *symbolic.Tensor {
 	list := make([]sym.Int, x.Meta().Numel())
 	for i := range list {
 		list[i] = n.symbols.NewUnknown(math.MinInt) // without a lower bound
+		n.symbolElements[list[i].String()] = symbolElement{FromGraph(x.graphValue), i}
 	}
 	existing := func() *Value { return x } // the graph has x already
 	x.elements, x.addToGraph = symbolic.Ints(x.Meta().Shape, list...), existing

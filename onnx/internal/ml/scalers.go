@@ -40,6 +40,7 @@ func normalizer(n *node) []*value {
 	var norms *value
 	switch norm := n.Text("norm", "MAX"); norm {
 	case "MAX":
+		attrs["accept_empty"] = true // of rows without elements
 		norms = n.Op("amax", attrs, x)
 	case "L1":
 		norms = n.Op("sum", attrs, n.Op("abs", nil, x))

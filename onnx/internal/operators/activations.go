@@ -185,10 +185,13 @@ func hardmax(n *node) []*value {
 		operand, axis = asMatrix(n, x, n.Int("axis", 1)), -1
 	}
 	axis = n.Axis(axis, n.Rank(operand))
-	firstMaximum := n.Op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, operand)
-	ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Int64}, operand)
-	positions := n.Op("cumsum", graph.Attrs{"dim": axis}, ones) // the index of each element, plus 1
-	y := n.Cast(n.Op("eq", nil, n.Op("sub", nil, positions, 1), firstMaximum), x.DType())
+	// Without elements along the axis, there is no maximum, and the result has no elements.
+	y := n.IfPositive(n.SymShape(operand)[axis], []*value{operand}, func(n *node, in []*value) []*value {
+		firstMaximum := n.Op("argmax", graph.Attrs{"dim": axis, "keepdim": true}, in[0])
+		ones := n.Op("ones_like", graph.Attrs{"dtype": tensor.Int64}, in[0])
+		positions := n.Op("cumsum", graph.Attrs{"dim": axis}, ones) // the index of each element, plus 1
+		return single(n.Cast(n.Op("eq", nil, n.Op("sub", nil, positions, 1), firstMaximum), x.DType()))
+	}, firstOperand)[0]
 	if n.Opset < 13 {
 		y = reshapedLike(n, y, x)
 	}

@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/tensor"
@@ -10,31 +12,55 @@ import (
 // reference is not enough, because they have several computed axes, several computed sizes, or steps of unknown sign.
 // WithType and WithRank record the dtype and rank of a result if the op cannot infer them before the graph runs.
 
-// computedAxes returns the axes in x as 0-dim values, in ascending order. x is a single axis or a vector of known
-// length. rank is added to negative axes.
-func computedAxes(n *node, x *value, rank int) []*value {
-	count := n.LengthOf(x)
-	if count < 0 {
-		n.Failf("the number of axes must be known before the graph runs")
-	}
+// axesVector returns the axes in x as a vector of int64. x is a single axis or a vector. rank is added to negative
+// axes.
+func axesVector(n *node, x *value, rank int) *value {
 	x = n.Cast(x, tensor.Int64)
-	if x.Meta().Rank() == 0 {
-		x = n.Reshape(x, 1)
+	if !x.HasRank() || n.Rank(x) != 1 {
+		x = n.Reshape(x, -1)
 	}
-	x = n.Op("where", nil, n.Op("lt", nil, x, 0), n.Op("add", nil, x, rank), x)
-	if count > 1 {
+	return n.Op("where", nil, n.Op("lt", nil, x, 0), n.Op("add", nil, x, rank), x).WithType(tensor.Int64, 1)
+}
+
+// computedAxes returns the axes in x as 0-dim values, in ascending order. Their number is known.
+func computedAxes(n *node, x *value, rank int) []*value {
+	axes := make([]*value, n.LengthOf(x))
+	x = axesVector(n, x, rank)
+	if len(axes) > 1 {
 		x = n.Ops("sort", graph.Attrs{"dim": 0}, x)[0]
 	}
-	axes := make([]*value, count)
 	for i := range axes {
 		axes[i] = n.Element(x, i)
 	}
 	return axes
 }
 
+// scattered returns the vector `into` with the elements of a vector at the given indices.
+func scattered(n *node, into, indices, elements *value) *value {
+	return n.Op("scatter", graph.Attrs{"dim": 0}, into, indices, n.Cast(elements, tensor.Int64)).WithType(tensor.Int64, 1)
+}
+
+// onesAt returns the vector `zeros` with ones at the given indices.
+func onesAt(n *node, zeros, indices *value) *value {
+	return scattered(n, zeros, indices, n.Op("ones_like", nil, indices).WithType(tensor.Int64, 1))
+}
+
+// repeatedInt returns a constant vector of count equal integers.
+func repeatedInt(number, count int) *value {
+	return convert.IntVector(slices.Repeat([]int{number}, count)...)
+}
+
+// reshapeBy reshapes x to the shape in a vector of the graph.
+func reshapeBy(n *node, x, shape *value) *value {
+	return n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(shape)}, x).WithRank(n.LengthOf(shape))
+}
+
 // unsqueezeComputed inserts dimensions of size 1 at computed axes of the result.
 func unsqueezeComputed(n *node, x, axes *value) *value {
 	rank := n.Rank(x)
+	if n.LengthOf(axes) < 0 {
+		return unsqueezeUncounted(n, x, axes)
+	}
 	sortedAxes := computedAxes(n, axes, rank+n.LengthOf(axes))
 	for i, axis := range sortedAxes { // in ascending order, so that an insertion does not move earlier insertions
 		x = n.Op("unsqueeze", graph.Attrs{"dim": n.IntAttr(axis)}, x).WithRank(rank + i + 1)
@@ -42,10 +68,61 @@ func unsqueezeComputed(n *node, x, axes *value) *value {
 	return x
 }
 
+// unsqueezeUncounted is [unsqueezeComputed] for an unknown number of axes. It reshapes x to a computed shape. For
+// example, the axes 0 and 2 of the result give isNew = [1, 0, 1, 0] for a matrix of shape [3, 4]. The sizes with the
+// indices [0, 0, 0, 1] are [3, 3, 3, 4], and the shape is [1, 3, 1, 4].
+func unsqueezeUncounted(n *node, x, axes *value) *value {
+	resultRank := n.Op("add", nil, n.Element(n.ShapeVector(axes), 0), n.Rank(x))
+	axes = n.Cast(axes, tensor.Int64)
+	axes = n.Op("where", nil, n.Op("lt", nil, axes, 0), n.Op("add", nil, axes, resultRank), axes)
+	zeros := n.Op("full", graph.Attrs{"size": n.IntsAttr(n.Reshape(resultRank, 1)), "fill_value": 0,
+		"dtype": tensor.Int64}).WithType(tensor.Int64, 1)
+	isNew := onesAt(n, zeros, axes)
+	isOld := n.Op("rsub", nil, isNew, 1)
+	index := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, isOld), 1)
+	sizes := n.Op("cat", nil, n.ShapeVector(x), convert.IntVector(1)) // not empty
+	sizes = n.Op("index_select", graph.Attrs{"dim": 0}, sizes, n.Op("clamp", graph.Attrs{"min": 0}, index))
+	one := convert.Constant(tensor.IntScalar(1).Tensor(tensor.Int64))
+	return reshapeBy(n, x, n.Op("where", nil, n.Op("eq", nil, isNew, 1), one, sizes).WithType(tensor.Int64, 1))
+}
+
 // squeezeComputed removes the dimensions at computed axes. These dimensions must have size 1.
 func squeezeComputed(n *node, x, axes *value) *value {
-	rank := n.Rank(x) - n.LengthOf(axes)
+	rank := -1 // unknown
+	if count := n.LengthOf(axes); count >= 0 {
+		rank = n.Rank(x) - count
+	}
 	return n.Op("squeeze", graph.Attrs{"dim": n.IntsAttr(axes)}, x).WithRank(rank)
+}
+
+// reduceComputed applies the reduction `kind` of [reduceBy] over computed axes: it moves the reduced dimensions to the
+// end and joins them. If there are no axes, it reduces all dimensions, or none if the attribute noop_with_empty_axes is
+// set.
+func reduceComputed(n *node, kind string, x, axes *value, keepDims bool) *value {
+	rank, sizes := n.Rank(x), n.ShapeVector(x)
+	one := convert.Constant(tensor.IntScalar(1).Tensor(tensor.Int64))
+	isReduced := onesAt(n, repeatedInt(0, rank), axesVector(n, axes, rank))
+	if !n.Flag("noop_with_empty_axes", false) {
+		hasNoAxes := n.Op("eq", nil, product(n, n.ShapeVector(axes)), 0)
+		isReduced = n.Op("where", nil, hasNoAxes, one, isReduced).WithType(tensor.Int64, 1)
+	}
+	// The kept dimensions come first: the order is that of isReduced*rank + index.
+	keys := n.Op("add", nil, n.Op("mul", nil, isReduced, rank), convert.IntVector(firstInts(rank)...))
+	order := n.Op("argsort", graph.Attrs{"dim": 0}, keys).WithType(tensor.Int64, 1)
+	selected := n.Op("eq", nil, isReduced, 1)
+	keptSizes := n.Op("where", nil, selected, one, sizes).WithSizes(tensor.Int64, rank)
+	reducedSizes := n.Op("where", nil, selected, sizes, one).WithSizes(tensor.Int64, rank)
+	matrixShape := n.Op("cat", nil, n.Reshape(product(n, keptSizes), 1),
+		n.Reshape(product(n, reducedSizes), 1)).WithSizes(tensor.Int64, 2)
+	matrix := reshapeBy(n, n.Op("permute", graph.Attrs{"dims": n.IntsAttr(order)}, x).WithRank(rank), matrixShape)
+	const isPointwiseOnly = false
+	y := reduceBy(n, kind, matrix, reduction{axes: []int{1}, rank: 1}, isPointwiseOnly)
+	if keepDims {
+		return reshapeBy(n, y, keptSizes)
+	}
+	kept := n.Op("nonzero", nil, n.Op("ne", nil, isReduced, 1)).WithSizes(tensor.Int64, -1, 1)
+	return reshapeBy(n, y, n.Op("index_select", graph.Attrs{"dim": 0}, sizes,
+		n.Reshape(kept, -1)).WithType(tensor.Int64, 1))
 }
 
 // sliceComputed slices x along a computed axis with computed bounds. It computes the indices of the selected elements
@@ -96,7 +173,7 @@ func padMirroredAtRuntime(n *node, x, widths *value, mode string) *value {
 		case "edge":
 			index = n.Op("minimum", nil, n.Op("clamp_min", graph.Attrs{"min": 0}, index), last)
 		case "wrap":
-			index = n.Op("remainder", nil, index, size)
+			index = n.Op("remainder", nil, index, n.Op("clamp_min", graph.Attrs{"min": 1}, size))
 		case "reflect":
 			period := n.Op("clamp_min", graph.Attrs{"min": 1}, n.Op("mul", nil, last, 2))
 			index = n.Op("remainder", nil, index, period)

@@ -84,13 +84,18 @@ func constantOfShape(n *node) []*value {
 // op arange rejects such an end, so rangeOp replaces it by start.
 func rangeOp(n *node) []*value {
 	start, end, step := n.Operand(0), n.Operand(1), n.Operand(2)
-	// The end can be replaced only if start and end are known integers or expressions, and the step is known.
+	stepSize := 0 // unknown
 	if steps := n.Integers(step); n.Integers(start) != nil && n.Integers(end) != nil && len(steps) == 1 {
-		if stepSize, _ := steps[0].Known(); stepSize > 0 { // 0 if the step is unknown
-			end = n.Op("maximum", nil, start, end)
-		} else if stepSize < 0 {
-			end = n.Op("minimum", nil, start, end)
-		}
+		stepSize, _ = steps[0].Known()
+	}
+	switch { // known integers and expressions remain attributes
+	case stepSize > 0:
+		end = n.Op("maximum", nil, start, end)
+	case stepSize < 0:
+		end = n.Op("minimum", nil, start, end)
+	default:
+		end = n.Op("where", nil, n.Op("lt", nil, step, 0), n.Op("minimum", nil, start, end),
+			n.Op("maximum", nil, start, end)).WithType(start.DType(), 0)
 	}
 	attrs := graph.Attrs{"start": n.NumberAttr(start), "end": n.NumberAttr(end), "step": n.NumberAttr(step),
 		"dtype": start.DType()}
@@ -228,16 +233,14 @@ func centerCropPad(n *node) []*value {
 	sizes := n.SymShape(x)
 	axes, isGiven := n.Ints("axes")
 	if !isGiven {
-		for i := range want {
-			axes = append(axes, i)
-		}
+		axes = firstInts(len(sizes))
 	}
 	axes = n.Axes(axes, len(sizes))
-	if want == nil {
-		n.Failf("%q must be known before the graph runs", n.Operand(1).Name())
+	if length := n.LengthOf(n.Operand(1)); length >= 0 && length != len(axes) {
+		n.Failf("got %d sizes for %d axes", length, len(axes))
 	}
-	if len(axes) != len(want) {
-		n.Failf("got %d sizes for %d axes", len(want), len(axes))
+	if want == nil {
+		return single(centerCropPadBy(n, x, n.Operand(1), axes))
 	}
 	before, after := make([]sym.Int, len(sizes)), make([]sym.Int, len(sizes))
 	for i, axis := range axes {
@@ -248,6 +251,17 @@ func centerCropPad(n *node) []*value {
 		before[axis], after[axis] = front, growth.Sub(front)
 	}
 	return single(padded(n, x, before, after, 0))
+}
+
+// centerCropPadBy is [centerCropPad] to computed sizes.
+func centerCropPadBy(n *node, x, want *value, axes []int) *value {
+	rank, axesVector := n.Rank(x), convert.IntVector(axes...)
+	sizes := n.Op("index_select", graph.Attrs{"dim": 0}, n.ShapeVector(x), axesVector)
+	growth := n.Op("sub", nil, n.Cast(want, tensor.Int64), sizes)
+	front := n.Op("div", graph.Attrs{"rounding_mode": "trunc"}, growth, 2)
+	widths := n.Op("cat", nil, front, n.Op("sub", nil, growth, front)).WithType(tensor.Int64, 1)
+	positions := n.Op("cat", nil, axesVector, n.Op("add", nil, axesVector, rank))
+	return padConstantBy(n, x, scattered(n, repeatedInt(0, 2*rank), positions, widths), 0)
 }
 
 // imageScaler converts ImageScaler, which multiplies images [N, C, H, W] by a number and adds a bias to each channel.

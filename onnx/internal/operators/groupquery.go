@@ -101,10 +101,11 @@ func (a *attentionNode) rotated(x, positions *value) *value {
 // positions of the copy. x is [batch, heads, positions, elements], and positions is [batch, positions]. The result has
 // at least as many positions as operand groupMinPositions states.
 func (a *attentionNode) writeCache(i int, x, positions *value) *value {
-	sizes, total := a.SymShape(x), a.Integers(a.Operand(groupMinPositions))
-	if len(total) != 1 {
-		a.Failf("total_sequence_length (operand 6) must be one number that is known before the graph runs")
+	sizes, minPositions := a.SymShape(x), a.Operand(groupMinPositions)
+	if count := a.LengthOf(minPositions); count >= 0 && count != 1 {
+		a.Failf("total_sequence_length (operand 6) has %d elements, want one", count)
 	}
+	total := a.Integers(minPositions)
 	cache := a.OperandOrNil(i)
 	if cache == nil {
 		cache = a.Op("slice", graph.Attrs{"dim": 2, "start": 0, "end": 0}, x)
@@ -113,13 +114,19 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 		a.Failf("operand %d has %d dimensions, want 4", i, a.Rank(cache))
 	}
 	pastCount := a.SymShape(cache)[2]
-	if pastCount.Same(sym.Int{}) && total[0].Same(sizes[2]) {
+	if pastCount.Same(sym.Int{}) && len(total) == 1 && total[0].Same(sizes[2]) {
 		return x // the new positions fill an empty cache
 	}
 	// The cache grows by max(total - pastCount, 0) positions of zeros at the end of dimension 2.
-	before, after := make([]sym.Int, 4), make([]sym.Int, 4) // a sym.Int is 0 by default
-	after[2] = total[0].Max(pastCount).Sub(pastCount)
-	cache = padded(a.node, cache, before, after, 0)
+	if len(total) == 1 {
+		before, after := make([]sym.Int, 4), make([]sym.Int, 4) // a sym.Int is 0 by default
+		after[2] = total[0].Max(pastCount).Sub(pastCount)
+		cache = padded(a.node, cache, before, after, 0)
+	} else {
+		growth := a.Op("sub", nil, a.Reshape(a.Cast(minPositions, tensor.Int64), 1), a.SizeOperand(pastCount))
+		growth = a.Op("clamp", graph.Attrs{"min": 0}, growth)
+		cache = padConstantBy(a.node, cache, a.Op("cat", nil, repeatedInt(0, 6), growth, repeatedInt(0, 1)), 0)
+	}
 	index := a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
 	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, index)
 	return a.Op("scatter", graph.Attrs{"dim": 2}, cache, index, x)
@@ -131,7 +138,7 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 func (a *attentionNode) hiddenKeys(positions, ends *value, queries sym.Int) *value {
 	limit := a.Op("minimum", nil, a.Op("add", nil, positions, 1), ends)
 	limit = a.ReshapeSym(limit, a.SymShape(a.q)[0], sym.Of(1), queries, sym.Of(1))
-	index := a.IndexVector(a.SymShape(a.k)[2])
+	index := countTo(a.node, a.Element(a.ShapeVector(a.k), 2))
 	hidden := a.Op("ge", nil, index, limit)
 	if window := a.Int("local_window_size", -1); window > 0 {
 		hidden = a.Op("logical_or", nil, hidden, a.Op("lt", nil, index, a.Op("sub", nil, limit, window)))

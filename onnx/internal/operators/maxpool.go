@@ -29,7 +29,7 @@ func maxPool(n *node) []*value {
 	if !dtype.IsFloat() {
 		x = n.Cast(x, tensor.Float32) // ONNX allows 8-bit integers, which float32 represents exactly
 	}
-	attrs := windows.poolAttrs(kernel) // nil if the op does not support the padding
+	attrs := windows.poolAttrs(n, x, kernel) // nil if the op does not support the padding
 	isPadded := attrs == nil
 	var paddedSizes []sym.Int
 	if isPadded {
@@ -37,6 +37,9 @@ func maxPool(n *node) []*value {
 		const greatest = false // the least number
 		x = padSpatial(n, x, windows.padBefore, after, extremeNumber(tensor.Float32, greatest))
 		attrs = graph.Attrs{"kernel_size": kernel, "stride": windows.stride}
+		if mayBeEmpty(n.SymShape(x)[1:]...) {
+			attrs["padding"] = make([]int, 2*len(inputSizes)) // in ONNX's form: see poolAttrs
+		}
 		for i := range inputSizes {
 			paddedSizes = append(paddedSizes, inputSizes[i].Add(windows.padBefore[i]).Add(after[i]))
 		}

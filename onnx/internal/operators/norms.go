@@ -28,11 +28,16 @@ func batchNormalization(n *node) []*value {
 		normalized := n.Op("mul", nil, n.Op("sub", nil, x, mean), n.Op("rsqrt", nil, n.Op("add", nil, variance, eps)))
 		return single(n.Op("add", nil, n.Op("mul", nil, normalized, weight), bias))
 	}
-	normalized := n.Op("batch_norm", graph.Attrs{"training": false, "eps": eps}, x,
-		convertLike(n, weight, x), convertLike(n, bias, x),
-		convertLike(n, mean, x), convertLike(n, variance, x))
-	return []*value{normalized, mean, variance}
+	operands := []*value{x, convertLike(n, weight, x), convertLike(n, bias, x), convertLike(n, mean, x),
+		convertLike(n, variance, x)}
+	normalized := n.IfPositive(n.SymShape(weight)[0], operands, func(n *node, in []*value) []*value {
+		return single(n.Op("batch_norm", graph.Attrs{"training": false, "eps": eps}, in[0], in[1], in[2], in[3], in[4]))
+	}, firstOperand)
+	return []*value{normalized[0], mean, variance}
 }
+
+// firstOperand returns the first operand. It is the result of a normalization of no channels: it has no elements.
+func firstOperand(_ *node, operands []*value) []*value { return operands[:1] }
 
 // convertLike converts a parameter to the operand's dtype.
 func convertLike(n *node, param, x *value) *value {
@@ -50,9 +55,10 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 			dims = append(dims, i)
 		}
 	}
-	normalized := n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, x, convertLike(n, weight, x),
-		convertLike(n, bias, x))
-	outputs := []*value{normalized}
+	operands := []*value{x, convertLike(n, weight, x), convertLike(n, bias, x)}
+	outputs := n.IfPositive(n.SymShape(weight)[0], operands, func(n *node, in []*value) []*value {
+		return single(n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, in[0], in[1], in[2]))
+	}, firstOperand)
 	momentum := n.Float("momentum", 0.9)
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
 	// running = running*momentum + batch*(1-momentum); var_mean returns the variance first.
@@ -67,7 +73,11 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 // instanceNormalization converts InstanceNormalization, and records it for [asGroupNorm].
 func instanceNormalization(n *node) []*value {
 	x, weight, bias, eps := n.Operand(0), n.Operand(1), n.Operand(2), n.Float("epsilon", 1e-5)
-	y := n.Op("instance_norm", graph.Attrs{"eps": eps}, x, weight, bias)
+	attrs := graph.Attrs{"eps": eps}
+	if mayBeEmpty(n.SymShape(x)...) {
+		attrs["accept_empty"] = true
+	}
+	y := n.Op("instance_norm", attrs, x, weight, bias)
 	recordGroups(n, x, y, weight, bias, eps)
 	return single(y)
 }
@@ -192,10 +202,17 @@ func lrn(n *node) []*value {
 	}
 	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
 	before[1], after[1] = sym.Of((size-1)/2), sym.Of(size/2)
+	hasNoChannels := mayBeEmpty(n.SymShape(x)[1]) // possibly: then unfold needs a further channel
+	if hasNoChannels {
+		after[1] = after[1].Add(sym.Of(1))
+	}
 	// unfold appends a dimension with the `size` neighbours of each channel.
 	squares := padded(n, n.Op("mul", nil, x, x), before, after, 0)
 	sum := n.Op("sum", graph.Attrs{"dim": []int{rank}},
 		n.Op("unfold", graph.Attrs{"dimension": 1, "size": size, "step": 1}, squares).WithRank(rank+1)).WithRank(rank)
+	if hasNoChannels {
+		sum = n.Op("slice", graph.Attrs{"dim": 1, "start": 0, "end": -1}, sum).WithRank(rank)
+	}
 	base := n.Op("add", nil, n.Op("mul", nil, sum, n.Float("alpha", 1e-4)/float64(size)), n.Float("bias", 1))
 	return single(n.Op("div", nil, x, n.Op("pow", nil, base, n.Float("beta", 0.75))))
 }

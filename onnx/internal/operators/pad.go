@@ -86,7 +86,7 @@ func padded(n *node, x *value, before, after []sym.Int, value any) *value {
 	if isUnchanged {
 		return x
 	}
-	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(pairs...), "value": value}, x)
+	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.SizesAttr(pairs...), "value": value}, x).WithRank(rank)
 }
 
 // padByComputed pads by widths, or along axes, that are computed when the graph runs.
@@ -94,27 +94,33 @@ func padByComputed(n *node, x, widths *value, mode string, value any) *value {
 	rank := n.Rank(x)
 	count := n.LengthOf(widths)
 	if n.HasOperand(padAxes) {
-		axes := n.Cast(n.Operand(padAxes), tensor.Int64)
+		axes := axesVector(n, n.Operand(padAxes), rank)
 		// A negative length is unknown.
 		if axisCount := n.LengthOf(axes); axisCount >= 0 && count >= 0 && count != 2*axisCount {
 			n.Failf("%d widths do not suit %d axes", count, axisCount)
 		}
 		// Scatter the widths to positions axis and rank+axis of a vector of 2*rank zeros.
-		axes = n.Op("where", nil, n.Op("lt", nil, axes, 0), n.Op("add", nil, axes, rank), axes)
 		positions := n.Op("cat", nil, axes, n.Op("add", nil, axes, rank))
-		zeros := convert.IntVector(make([]int, 2*rank)...)
-		widths = n.Op("scatter", graph.Attrs{"dim": 0}, zeros, positions,
-			n.Cast(widths, tensor.Int64)).WithType(tensor.Int64, 1)
+		widths = scattered(n, repeatedInt(0, 2*rank), positions, widths)
 	} else if count != 2*rank && count >= 0 {
 		n.Failf("%d widths do not suit %d dimensions", count, rank)
 	}
 	if mode != "constant" {
 		return padMirroredAtRuntime(n, x, n.Cast(widths, tensor.Int64), mode)
 	}
-	// Row 0 of [2, rank] has the widths before, row 1 the widths after. flip reverses the dimensions, permute makes pairs.
-	pairs := n.Op("flip", graph.Attrs{"dims": []int{1}}, n.Reshape(n.Cast(widths, tensor.Int64), 2, rank))
-	pairs = n.Reshape(n.Op("permute", graph.Attrs{"dims": []int{1, 0}}, pairs), 2*rank)
-	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.IntsAttr(pairs), "value": value}, x)
+	return padConstantBy(n, x, widths, value)
+}
+
+// padConstantBy pads by computed widths: first the width before each dimension, then the width after each dimension.
+func padConstantBy(n *node, x, widths *value, value any) *value {
+	rank := n.Rank(x)
+	var order []int // pairs of widths, the last dimension first
+	for dim := rank - 1; dim >= 0; dim-- {
+		order = append(order, dim, rank+dim)
+	}
+	pairs := n.Op("index_select", graph.Attrs{"dim": 0}, n.Cast(widths, tensor.Int64),
+		convert.IntVector(order...)).WithSizes(tensor.Int64, 2*rank)
+	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.IntsAttr(pairs), "value": value}, x).WithRank(rank)
 }
 
 // padMirrored pads x with its own elements. It uses the op pad if the op supports the mode, the dtype and the padded

@@ -27,8 +27,9 @@ func poolOf(n *node, x *value) (inputSizes []sym.Int, kernel []int, windows geom
 	return inputSizes, kernel, geometryOf(n, inputSizes, sym.Ints(kernel...))
 }
 
-// poolAttrs returns the attributes of a pool op, or nil if the op does not support the padding.
-func (g geometry) poolAttrs(kernel []int) graph.Attrs {
+// poolAttrs returns the attributes of a pool op on x, or nil if the op does not support the padding. If a size of x may
+// be 0, it lists the padding before and after each dimension: the op then accepts such sizes.
+func (g geometry) poolAttrs(n *node, x *value, kernel []int) graph.Attrs {
 	padding, known := symbolic.Known(g.padBefore)
 	if !known || !g.isSymmetric() {
 		return nil
@@ -37,6 +38,9 @@ func (g geometry) poolAttrs(kernel []int) graph.Attrs {
 		if padding[i] > kernelSize/2 {
 			return nil
 		}
+	}
+	if mayBeEmpty(n.SymShape(x)[1:]...) {
+		padding = slices.Repeat(padding, 2)
 	}
 	return graph.Attrs{"kernel_size": kernel, "stride": g.stride, "padding": padding, "ceil_mode": g.roundsUp}
 }
@@ -69,7 +73,7 @@ func averagePoolOf(n *node, x *value) *value {
 	inputSizes, kernel, windows := poolOf(n, x)
 	includePadding := n.Flag("count_include_pad", false)
 	isDilated := slices.ContainsFunc(windows.dilation, func(dilation int) bool { return dilation != 1 })
-	if attrs := windows.poolAttrs(kernel); attrs != nil && !isDilated {
+	if attrs := windows.poolAttrs(n, x, kernel); attrs != nil && !isDilated {
 		attrs["count_include_pad"] = includePadding
 		return n.Op(fmt.Sprintf("avg_pool%dd", len(inputSizes)), attrs, x)
 	}
@@ -81,10 +85,11 @@ func averagePoolOf(n *node, x *value) *value {
 func windowSums(n *node, x *value, inputSizes []sym.Int, windows geometry) *value {
 	after, shape, dtype := windows.paddingAfter(inputSizes), n.SymShape(x), x.DType()
 	channels, known := shape[1].Known()
-	if !known { // each channel becomes an image with one channel
+	if known = known && channels > 0; !known { // each channel becomes an image with one channel
 		channels, x = 1, n.ReshapeSym(x, append([]sym.Int{shape[0].Mul(shape[1]), sym.Of(1)}, inputSizes...)...)
 	}
-	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": channels}
+	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": channels,
+		"padding": make([]int, 2*len(inputSizes))} // in ONNX's form, with which there may be no windows
 	op := fmt.Sprintf("conv%dd", len(inputSizes))
 	sums := n.Op(op, attrs, padSpatial(n, x, windows.padBefore, after, 0), spatialOnes(n, dtype, channels, windows.kernel))
 	if !known {
@@ -106,7 +111,8 @@ func windowCounts(n *node, dtype tensor.DType, inputSizes []sym.Int, windows geo
 		}
 	}
 	counted := padSpatial(n, spatialOnes(n, dtype, 1, onesSizes), zerosBefore, zerosAfter, 0)
-	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation}
+	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation,
+		"padding": make([]int, 2*len(inputSizes))}
 	return n.Op(fmt.Sprintf("conv%dd", len(inputSizes)), attrs, counted, spatialOnes(n, dtype, 1, windows.kernel))
 }
 
@@ -146,7 +152,11 @@ func spatialDims(n *node, x *value) []int {
 func globalPool(op string) converter {
 	return func(n *node) []*value {
 		x := n.Operand(0)
-		return single(n.Op(op, graph.Attrs{"dim": spatialDims(n, x), "keepdim": true}, x))
+		attrs := graph.Attrs{"dim": spatialDims(n, x), "keepdim": true}
+		if op == "amax" {
+			acceptEmpty(n, attrs, x)
+		}
+		return single(n.Op(op, attrs, x))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
+	"github.com/graphrun/graphrun/onnx/internal/symbolic"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -35,17 +36,16 @@ func reductionOf(n *node, x *value, operandSince int) (params reduction, isPoint
 	if n.Opset >= operandSince {
 		axes, hasAxes = nil, false
 		axesOperand := n.OperandOrNil(1)
-		isComputed := axesOperand != nil && axesOperand.Data() == nil
 		isEmpty := axesOperand != nil && n.IsStatic(axesOperand) && axesOperand.Meta().Numel() == 0
 		switch {
-		case axesOperand == nil || isComputed && isEmpty: // no axes: hasAxes remains false
-		case isComputed && n.IsStatic(axesOperand): // computed axes of known number
+		case axesOperand == nil || isEmpty: // no axes: hasAxes remains false
+		case axesOperand.Data() == nil: // computed axes of known number: see reduce
 			params.axes, params.rank = n.IntsAttr(axesOperand), n.Rank(x)
 			if !params.keepDims {
-				params.rank -= axesOperand.Meta().Numel()
+				params.rank -= n.LengthOf(axesOperand)
 			}
 			return params, false
-		default: // constant axes; ConstantInts rejects computed axes of unknown number
+		default:
 			axes, hasAxes = n.ConstantInts(1), true
 		}
 	}
@@ -88,6 +88,13 @@ func reduce(kind string) converter {
 			operandSince = 13
 		}
 		x := n.Operand(0)
+		if n.Opset >= operandSince && n.HasOperand(1) {
+			// The ops take computed axes if their number is known, except prod, which reduces one dimension.
+			axes := n.Operand(1)
+			if count := n.LengthOf(axes); axes.Data() == nil && (count < 0 || count > 0 && kind == "prod") {
+				return single(reduceComputed(n, kind, x, axes, n.Flag("keepdims", true)))
+			}
+		}
 		params, isPointwiseOnly := reductionOf(n, x, operandSince)
 		y := reduceBy(n, kind, x, params, isPointwiseOnly)
 		if y.IsDynamic() {
@@ -155,9 +162,7 @@ func reduceOp(n *node, op string, x *value, params reduction) *value {
 		}
 		return n.Cast(n.Op("mean", attrs, n.Cast(x, tensor.Float64)), dtype)
 	case op == "amax" || op == "amin":
-		if n.IsStatic(x) && x.Meta().Numel() == 0 {
-			return emptyExtremum(n, op, x, params)
-		}
+		acceptEmpty(n, attrs, x)
 		if dtype.IsBareUnsigned() { // the op does not support uint16, uint32 and uint64: compare int64s in the same order
 			y := n.Op(op, attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
 			return n.Cast(undoOrderedInt64(n, y, dtype), dtype)
@@ -206,23 +211,16 @@ func integerMean(n *node, x *value, params reduction) *value {
 	return n.Op("add", nil, floor, n.Cast(wasNegative, dtype))
 }
 
-// emptyExtremum returns the extremum over no elements: the least number of the dtype for amax, the greatest for amin.
-func emptyExtremum(n *node, op string, x *value, params reduction) *value {
-	axes, ok := params.axes.([]int)
-	if !ok {
-		n.Failf("axes of a value without elements must be known before the graph runs")
+// acceptEmpty sets the attribute of amax and amin with which they reduce no elements, unless x has elements.
+func acceptEmpty(n *node, attrs graph.Attrs, x *value) {
+	if mayBeEmpty(n.TrySymShape(x)...) {
+		attrs["accept_empty"] = true
 	}
-	var shape []int
-	for i, size := range x.Meta().Shape {
-		switch {
-		case !slices.Contains(axes, i):
-			shape = append(shape, size)
-		case params.keepDims:
-			shape = append(shape, 1)
-		}
-	}
-	return n.Op("full", graph.Attrs{"size": shape, "fill_value": extremeNumber(x.DType(), op == "amin"),
-		"dtype": x.DType()})
+}
+
+// mayBeEmpty reports whether a size may be 0.
+func mayBeEmpty(sizes ...sym.Int) bool {
+	return slices.ContainsFunc(sizes, func(size sym.Int) bool { return !symbolic.Positive(size) })
 }
 
 // extremeNumber returns the greatest or the least number of a dtype, for an attribute: an infinite float, or an int
@@ -261,19 +259,9 @@ func reduceProduct(n *node, x *value, params reduction) *value {
 		}
 		x = n.Op("prod", attrs, x)
 	}
-	if axes, ok := params.axes.([]int); ok {
-		for _, axis := range slices.Backward(axes) {
-			multiply(axis, params.keepDims)
-		}
-		return x
-	}
-	axes := n.Operand(1)
-	for i := range axes.Meta().Numel() {
-		const keepDim = true // so that the indices of the other axes stay valid
-		multiply(n.IntAttr(n.Element(axes, i)), keepDim)
-	}
-	if !params.keepDims {
-		x = n.Op("squeeze", graph.Attrs{"dim": params.axes}, x)
+	axes, _ := params.axes.([]int) // reduce calls reduceComputed for computed axes
+	for _, axis := range slices.Backward(axes) {
+		multiply(axis, params.keepDims)
 	}
 	return x
 }
@@ -307,7 +295,7 @@ func argExtremum(op string) converter {
 func cumulative(op string, neutral int) converter {
 	return func(n *node) []*value {
 		x, axisOperand := n.Operand(0), n.Operand(1)
-		if n.LengthOf(axisOperand) != 1 {
+		if count := n.LengthOf(axisOperand); count >= 0 && count != 1 {
 			n.Failf("want one axis")
 		}
 		axis := n.IntAttr(axisOperand)
@@ -336,10 +324,11 @@ func shiftedBy1(n *node, x *value, axis any, first int) *value {
 	if knownAxis, ok := axis.(int); ok {
 		knownAxis = n.Axis(knownAxis, n.Rank(x))
 		// The pairs of constant_pad_nd begin with the last dimension and end with the axis. Along the axis, one element
-		// is added at the start and one is dropped at the end.
+		// is added at the start. The last is dropped afterwards, because there may be none before.
 		widths := make([]int, 2*(n.Rank(x)-knownAxis))
-		widths[len(widths)-2], widths[len(widths)-1] = 1, -1
-		return n.Op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x)
+		widths[len(widths)-2] = 1
+		y := n.Op("constant_pad_nd", graph.Attrs{"pad": widths, "value": first}, x).WithRank(n.Rank(x))
+		return n.Op("slice", graph.Attrs{"dim": knownAxis, "start": 0, "end": -1}, y).WithRank(n.Rank(x))
 	}
 	// The index along a computed axis is the cumulative sum of ones, minus one.
 	y := n.Op("roll", graph.Attrs{"shifts": 1, "dims": axis}, x)

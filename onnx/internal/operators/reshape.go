@@ -47,18 +47,28 @@ func reshapeTo(n *node, x, shape *value, allowZero bool) *value {
 			return n.ReshapeBy(x, attr)
 		}
 	}
-	length, sizes := n.LengthOf(shape), knownSizes(n, shape)
+	sizes := knownSizes(n, shape)
 	if !allowZero {
-		// Zeros extend the end of x's shape to the length of shape.
-		const atEnd, fillSize = true, 0
-		xShape := resizeVector(n, n.ShapeVector(x), n.Rank(x), length, atEnd, fillSize)
-		shape = n.Op("where", nil, n.Op("eq", nil, shape, 0), xShape, shape)
+		shape = n.Op("where", nil, n.Op("eq", nil, shape, 0), sizesLike(n, x, shape), shape)
 	}
-	reshaped := n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(shape)}, x).WithRank(length)
+	reshaped := n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(shape)}, x)
 	if sizes != nil {
-		reshaped.SetSizes(sizes)
+		reshaped.WithRank(len(sizes)).SetSizes(sizes)
 	}
 	return reshaped
+}
+
+// sizesLike returns the sizes of x as a vector of the length of a computed shape: zeros extend the end, or the end is
+// cut off.
+func sizesLike(n *node, x, shape *value) *value {
+	if length := n.LengthOf(shape); length >= 0 {
+		const atEnd, fillSize = true, 0
+		return resizeVector(n, n.ShapeVector(x), n.Rank(x), length, atEnd, fillSize)
+	}
+	missing := n.Op("sub", nil, n.Element(n.ShapeVector(shape), 0), n.Rank(x))
+	widths := n.Op("cat", nil, convert.IntVector(0), n.Reshape(missing, 1)) // before and after
+	return n.Op("constant_pad_nd", graph.Attrs{"pad": n.IntsAttr(widths), "value": 0},
+		n.ShapeVector(x)).WithType(tensor.Int64, 1)
 }
 
 // replaceZeros replaces zeros of a shape by the sizes of x in the same dimensions.
@@ -118,9 +128,10 @@ func expand(n *node) []*value {
 
 // expandComputed is [expand] for a shape of unknown length.
 func expandComputed(n *node, x, shape *value) *value {
-	if n.Rank(shape) != 1 {
+	if shape.HasRank() && n.Rank(shape) != 1 {
 		n.Failf("the shape has %d dimensions, want 1", n.Rank(shape))
 	}
+	shape = shape.WithRank(1)
 	// The shorter one of the two shapes gets leading ones. missing is rank(x) minus the length of shape. It is negative if
 	// x has the shorter shape: prependOnes then prepends no ones to the other shape.
 	missing := n.Op("sub", nil, n.Rank(x), n.Element(n.ShapeVector(shape), 0))

@@ -127,16 +127,14 @@ func transpose(n *node) []*value {
 func tile(n *node) []*value {
 	x := n.Operand(0)
 	if n.Opset < 6 {
-		repeats := make([]int, n.Rank(x))
-		for i := range repeats {
-			repeats[i] = 1
+		for i, operand := range n.In[1:min(len(n.In), 3)] {
+			if count := n.LengthOf(n.Operand(1 + i)); count >= 0 && count != 1 {
+				n.Failf("%q has %d elements, want 1", operand.Name(), count)
+			}
 		}
-		tiles, axes := n.ConstantInts(1), n.ConstantInts(2)
-		if len(tiles) != 1 || len(axes) != 1 {
-			n.Failf("operands 1 and 2 have %d and %d elements, want 1", len(tiles), len(axes))
-		}
-		repeats[n.Axis(axes[0], n.Rank(x))] = tiles[0]
-		return single(n.Op("tile", graph.Attrs{"dims": repeats}, x))
+		repeats := scattered(n, repeatedInt(1, n.Rank(x)), axesVector(n, n.Operand(2), n.Rank(x)),
+			n.Reshape(n.Operand(1), -1))
+		return single(n.Op("tile", graph.Attrs{"dims": n.IntsAttr(repeats)}, x).WithRank(n.Rank(x)))
 	}
 	repeats := n.IntsAttr(n.Operand(1))
 	if sizes := expandedSizes(n, x, repeats); sizes != nil {
@@ -264,6 +262,11 @@ func slice(n *node) []*value {
 		n.Failf("starts or ends are missing")
 	}
 	count := slicedAxisCount(n, starts, ends, axes, steps)
+	if count < 0 {
+		count = n.Rank(x)
+		starts, ends, steps = boundsByDim(n, count, starts, ends, axes, steps)
+		axes = nil
+	}
 	if axes == nil {
 		axes = convert.IntVector(firstInts(count)...)
 	}
@@ -276,8 +279,23 @@ func slice(n *node) []*value {
 	return single(x)
 }
 
-// slicedAxisCount returns the common length of the operands of Slice. At least one length must be known. Operands may
-// be nil.
+// boundsByDim returns the operands of Slice with one element for each dimension, for an unknown number of axes. The
+// bounds of other dimensions include all elements.
+func boundsByDim(n *node, rank int, starts, ends, axes, steps *value) (startOf, endOf, stepOf *value) {
+	if axes == nil {
+		axes = n.Op("arange", graph.Attrs{"end": n.IntAttr(n.Element(n.ShapeVector(starts), 0)),
+			"dtype": tensor.Int64}).WithType(tensor.Int64, 1)
+	}
+	axes = axesVector(n, axes, rank)
+	stepOf = repeatedInt(1, rank)
+	if steps != nil {
+		stepOf = scattered(n, stepOf, axes, steps)
+	}
+	return scattered(n, repeatedInt(0, rank), axes, starts), scattered(n, repeatedInt(math.MaxInt, rank), axes, ends),
+		stepOf
+}
+
+// slicedAxisCount returns the common length of the operands of Slice, or -1 if no length is known. Operands may be nil.
 func slicedAxisCount(n *node, operands ...*value) int {
 	count := -1
 	for _, vector := range operands {
@@ -289,9 +307,6 @@ func slicedAxisCount(n *node, operands ...*value) int {
 			n.Failf("starts, ends, axes and steps differ in length")
 		}
 		count = max(count, length)
-	}
-	if count < 0 {
-		n.Failf("the number of axes must be known before the graph runs")
 	}
 	return count
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -48,19 +47,21 @@ const tau = 6.283185307179586476925286766559 // 2π
 func dft(n *node) []*value {
 	x := n.Operand(0)
 	rank := n.Rank(x)
-	axis := n.Int("axis", 1)
+	axis := any(n.Int("axis", 1))
 	if n.Opset >= 20 {
 		axis = -2
 		if n.HasOperand(2) {
-			axis = convert.SaturatedInt(n.Number(n.Operand(2)).Int())
+			axis = n.IntAttr(n.Operand(2))
 		}
 	}
-	attrs := graph.Attrs{"dim": n.Axis(axis, rank), "inverse": n.Flag("inverse", false),
-		"onesided": n.Flag("onesided", false)}
+	if number, isKnown := axis.(int); isKnown {
+		axis = n.Axis(number, rank)
+	}
+	attrs := graph.Attrs{"dim": axis, "inverse": n.Flag("inverse", false), "onesided": n.Flag("onesided", false)}
 	if length := n.OperandOrNil(1); length != nil {
 		attrs["dft_length"] = n.IntAttr(length)
 	}
-	return single(n.Op("dft", attrs, x))
+	return single(n.Op("dft", attrs, x).WithRank(rank))
 }
 
 // stft converts STFT, which transforms frames of a signal. The signal is [batch, length] or [batch, length, 1 or 2].

@@ -68,7 +68,14 @@ func causalConv(n *node) []*value {
 		channels = n.SymShape(x)[1:2]
 	}
 	groups := n.KnownNumbers("the number of channels", channels)[0]
-	outputs := []*value{n.Op("conv1d", graph.Attrs{"groups": groups}, x, weight, n.OperandOrNil(2)), nil}
+	outputs := make([]*value, 2)
+	if groups > 0 {
+		// The padding has ONNX's form, with which there may be no positions.
+		attrs := graph.Attrs{"groups": groups, "padding": []int{0, 0}}
+		outputs[0] = n.Op("conv1d", attrs, x, weight, n.OperandOrNil(2))
+	} else { // no channels: only the shape matters
+		outputs[0] = n.Op("slice", graph.Attrs{"dim": 2, "start": n.SizeAttr(stateLength)}, x)
+	}
 	switch activation := n.Text("activation", "none"); activation {
 	case "none":
 	case "silu", "swish":

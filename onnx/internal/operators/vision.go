@@ -39,7 +39,9 @@ func resize(n *node) []*value {
 		attrs["roi"] = floatsAttr(n, roi)
 	}
 	scales := n.OperandOrNil(2)
-	if scales != nil && !scales.IsDynamic() && scales.Meta().Numel() > 0 {
+	hasSizes := n.OperandOrNil(3) != nil
+	// An empty operand counts as omitted. The length of computed scales may be unknown.
+	if scales != nil && (n.LengthOf(scales) > 0 || !hasSizes) {
 		return single(resizeByScales(n, x, attrs, scales))
 	}
 	sizes := n.Operand(3)
@@ -121,6 +123,9 @@ func tryUpsampleOp(n *node, x *value, attrs graph.Attrs, sizes []sym.Int, scales
 	upsampleAttrs := upsampleSizeAttrs(n, inputSizes, sizes, scales)
 	if upsampleAttrs == nil {
 		return nil
+	}
+	if mayBeEmpty(inputSizes[1:]...) {
+		upsampleAttrs["accept_empty"] = true
 	}
 	coordinates := attrs["coordinate_transformation_mode"]
 	alignsCorners := coordinates == "align_corners"

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/onnx/internal/symbolic"
 	"github.com/graphrun/graphrun/sym"
@@ -144,11 +143,44 @@ func weightSizes(n *node, weight *value, rank int) []sym.Int {
 
 // convolve adds a convolution with the attributes of the node. bias may be nil.
 func convolve(n *node, x, weight, bias *value) *value {
-	windows, attrs, supportsPadding := convAttrs(n, x, weight)
-	if !supportsPadding {
-		x = padSpatial(n, x, windows.padBefore, windows.padAfter, 0)
+	windows, _, _ := convAttrs(n, x, weight)
+	shape := []sym.Int{n.SymShape(x)[0], n.SymShape(weight)[0]} // of the result
+	for i, size := range spatialSizes(n, x) {
+		lastStart := size.Add(windows.padBefore[i]).Add(windows.padAfter[i]).Sub(windows.windowExtent(i))
+		shape = append(shape, lastStart.Div(sym.Of(windows.stride[i])).Add(sym.Of(1)))
 	}
-	return n.Op(fmt.Sprintf("conv%dd", len(windows.padBefore)), attrs, x, weight, bias)
+	return ifChannels(n, []*value{x, weight, bias}, func(n *node, in []*value) *value {
+		x, weight := in[0], in[1]
+		_, attrs, supportsPadding := convAttrs(n, x, weight)
+		if !supportsPadding {
+			x = padSpatial(n, x, windows.padBefore, windows.padAfter, 0)
+		}
+		return n.Op(fmt.Sprintf("conv%dd", len(windows.padBefore)), attrs, x, weight, in[2]).WithRank(len(shape))
+	}, shape)
+}
+
+// ifChannels applies a convolution to an image, a weight and an optional bias. If the weight has no channels of images
+// or results, which the op rejects, the result of the given shape is the bias.
+func ifChannels(n *node, operands []*value, convolve func(*node, []*value) *value, shape []sym.Int) *value {
+	x, weight := operands[0], n.SymShape(operands[1])
+	hasBias := operands[2] != nil
+	if !hasBias {
+		operands = operands[:2]
+	}
+	positive := func(n *node, in []*value) []*value {
+		if !hasBias {
+			in = append(slices.Clone(in), nil)
+		}
+		return single(convolve(n, in))
+	}
+	empty := func(n *node, in []*value) []*value {
+		y := n.Op("full", graph.Attrs{"size": n.SizesAttr(shape...), "fill_value": 0, "dtype": x.DType()})
+		if hasBias {
+			y = n.Op("add", nil, y, alignedToAxis(n, in[2], 1, len(shape)))
+		}
+		return single(y)
+	}
+	return n.IfPositive(weight[0].Mul(weight[1]), operands, positive, empty)[0]
 }
 
 // convAttrs returns the geometry and the attributes of a convolution. supportsPadding reports whether the op supports
@@ -161,7 +193,7 @@ func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, 
 	pads := slices.Concat(windows.padBefore, windows.padAfter)
 	mayBeNegative := func(padding sym.Int) bool { return !symbolic.NotNegative(padding) }
 	switch {
-	case windows.isSymmetric(): // one number for each dimension, for both sides
+	case windows.isSymmetric() && windows.fits(inputSizes): // one number for each dimension, for both sides
 		attrs["padding"] = n.SizesAttr(windows.padBefore...)
 	case !slices.ContainsFunc(pads, mayBeNegative): // two numbers for each dimension
 		attrs["padding"] = n.SizesAttr(pads...)
@@ -169,6 +201,18 @@ func convAttrs(n *node, x, weight *value) (windows geometry, attrs graph.Attrs, 
 		return windows, attrs, false
 	}
 	return windows, attrs, true
+}
+
+// fits reports whether all sizes are known, and hold elements and a window. Otherwise the op needs the padding before
+// and after each dimension: it then accepts sizes of 0 and no windows.
+func (g geometry) fits(inputSizes []sym.Int) bool {
+	for i, size := range inputSizes {
+		rest, known := size.Add(g.padBefore[i]).Add(g.padAfter[i]).Sub(g.windowExtent(i)).Known()
+		if mayBeEmpty(size) || !known || rest < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // convTranspose converts ConvTranspose. If the op does not support the padding, it computes the result without padding,
@@ -194,8 +238,16 @@ func convTranspose(n *node) []*value {
 			windows.padBefore[i], windows.padAfter[i] = half, total.Sub(half)
 		}
 	}
-	attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": n.Int("group", 1)}
-	return single(addConvTranspose(n, x, weight, bias, windows, outputPadding, attrs))
+	groups := n.Int("group", 1)
+	shape := []sym.Int{n.SymShape(x)[0], n.SymShape(weight)[1].Mul(sym.Of(groups))} // of the result
+	for i, size := range inputSizes {
+		spread := sym.Of(windows.stride[i]).Mul(size.Sub(sym.Of(1))).Add(windows.windowExtent(i))
+		shape = append(shape, spread.Add(sym.Of(outputPadding[i])).Sub(windows.padBefore[i]).Sub(windows.padAfter[i]))
+	}
+	return single(ifChannels(n, []*value{x, weight, bias}, func(n *node, in []*value) *value {
+		attrs := graph.Attrs{"stride": windows.stride, "dilation": windows.dilation, "groups": groups}
+		return addConvTranspose(n, in[0], in[1], in[2], windows, outputPadding, attrs).WithRank(len(shape))
+	}, shape))
 }
 
 // transposedSizes returns the spatial sizes of the result that the attributes of ConvTranspose give. It returns nil if
@@ -270,94 +322,79 @@ func deformConv(n *node) []*value {
 
 // col2Im converts Col2Im, which sums blocks at their positions in an image. The operand is
 // [N, C*blockElements, blockCount]: each column has the elements of one block of C channels. The blocks are added to a
-// padded image of zeros, from which the padding is then cropped.
+// padded image of zeros, from which the padding is then cropped. The sizes of the image and of a block may depend on
+// data: all indices are computed from values.
 func col2Im(n *node) []*value {
-	x, image, block := n.Operand(0), n.ConstantInts(1), n.ConstantInts(2)
-	rank := len(image)
-	sizes := n.SymShape(x)
-	if len(block) != rank || len(sizes) != 3 || rank == 0 || rank > modelfile.MaxRank {
-		n.Failf("want an operand [N, C, L] and one block size for each image size")
-	}
-	for _, size := range image {
-		if size < 1 || size > math.MaxInt32 {
-			n.Failf("an image of size %d is not supported", size)
-		}
-	}
-	grid := blockGridOf(n, image, block)
-	blockElements, blockCount := tensor.Numel(block), tensor.Numel(grid.counts)
-	// The graph gets a constant with one index for each element of each block: at most 2^24.
-	if blockCount > math.MaxInt32 || blockElements > 1<<24/max(blockCount, 1) {
-		n.Failf("%d blocks of %d elements are not supported: want at most 2^24 elements", blockCount, blockElements)
-	}
-	rows, rowsKnown := sizes[1].Known()
-	columns, columnsKnown := sizes[2].Known()
-	if rowsKnown && rows%blockElements != 0 || columnsKnown && columns != blockCount {
-		n.Failf("operand 0 of shape %s does not hold %d blocks of %d elements", tensor.Sizes(sizes), blockCount,
-			blockElements)
-	}
-	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
-	for i := range image {
-		before[i], after[i] = grid.padBefore[i].Neg(), grid.padAfter[i].Neg()
-	}
-	return single(padSpatial(n, sumBlocks(n, x, grid), before, after, 0))
-}
-
-// sumBlocks returns the padded image: each element is the sum of the elements of blocks at its position.
-func sumBlocks(n *node, x *value, grid blockGrid) *value {
-	sizes, indices := n.SymShape(x), grid.imageIndices()
-	channels := sizes[1].Div(sym.Of(tensor.Numel(grid.block)))
-	elements := n.ReshapeSym(x, sizes[0], channels, sym.Of(len(indices)))
-	positions := n.Op("expand", graph.Attrs{"size": n.SizesAttr(sizes[0], channels, sym.Of(len(indices)))},
-		convert.IntVector(indices...))
-	paddedShape := n.SizesAttr(sizes[0], channels, sym.Of(tensor.Numel(grid.paddedSizes)))
-	zeros := n.Op("full", graph.Attrs{"size": paddedShape, "fill_value": 0, "dtype": x.DType()})
-	sums := n.Op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions, elements)
-	return n.ReshapeSym(sums, append([]sym.Int{sizes[0], channels}, sym.Ints(grid.paddedSizes...)...)...)
-}
-
-// blockGrid describes the positions of blocks in an image of known size.
-type blockGrid struct {
-	geometry
-	block       []int // sizes of a block
-	paddedSizes []int // sizes of the padded image
-	counts      []int // number of blocks along each dimension
-}
-
-// blockGridOf returns the positions of blocks, from the attributes of Col2Im.
-func blockGridOf(n *node, image, block []int) blockGrid {
-	grid := blockGrid{geometry: geometryOf(n, sym.Ints(image...), sym.Ints(block...)), block: block}
-	for i, size := range image {
-		numbers := n.KnownNumbers("the padding", []sym.Int{grid.padBefore[i].Add(grid.padAfter[i]), grid.windowExtent(i)})
-		padding, extent := numbers[0], numbers[1]
-		paddedSize, count := size+padding, 0
-		if paddedSize >= extent {
-			count = (paddedSize-extent)/grid.stride[i] + 1
-		}
-		grid.paddedSizes, grid.counts = append(grid.paddedSizes, paddedSize), append(grid.counts, count)
-	}
-	return grid
-}
-
-// imageIndices returns the index in the padded image of each element of each block. The first elements of all blocks
-// come first, then the second elements of all blocks, and so on.
-func (b blockGrid) imageIndices() []int {
-	elements := b.addOffsets([]int{0}, b.block, b.dilation) // of the first block
-	return b.addOffsets(elements, b.counts, b.stride)
-}
-
-// addOffsets replaces each index in the padded image by several: it adds the indices of the positions (k0*steps[0],
-// k1*steps[1], ...), for all ki from 0 to counts[i]-1. The last k changes fastest.
-func (b blockGrid) addOffsets(indices, counts, steps []int) []int {
-	stride := tensor.Numel(b.paddedSizes)
-	for i, count := range counts {
-		stride /= max(1, b.paddedSizes[i]) // the product of the padded sizes after dimension i
-		next := make([]int, 0, len(indices)*count)
-		for _, index := range indices {
-			for k := range count {
-				next = append(next, index+k*steps[i]*stride)
+	x, image, block := n.Operand(0), n.Cast(n.Operand(1), tensor.Int64), n.Cast(n.Operand(2), tensor.Int64)
+	rank := max(n.LengthOf(image), n.LengthOf(block))
+	for _, name := range []string{"dilations", "pads", "strides"} {
+		if list, ok := n.Ints(name); ok && rank < 0 {
+			if rank = len(list); name == "pads" {
+				rank /= 2
 			}
 		}
-		indices = next
 	}
-	return indices
+	if n.Rank(x) != 3 || rank < 1 || rank > modelfile.MaxRank {
+		n.Failf("want an operand [N, C, L] and the number of dimensions of the image")
+	}
+	strides, dilations, pads := n.PerDim("strides", rank, 1), n.PerDim("dilations", rank, 1), checkedPads(n, rank)
+	checkSteps(n, sym.Ints(slices.Repeat([]int{1}, rank)...), strides, dilations)
+	cropBefore, cropAfter := make([]sym.Int, 2+rank), make([]sym.Int, 2+rank)
+	paddedSizes := make([]any, rank) // vectors of one element
+	for i := range rank {
+		cropBefore[2+i], cropAfter[2+i] = sym.Of(-pads[i]), sym.Of(-pads[rank+i])
+		size := n.Op("add", nil, n.Element(image, i), pads[i]+pads[rank+i])
+		paddedSizes[i] = n.Reshape(size, 1)
+	}
+	paddedImage := n.Op("cat", nil, paddedSizes...).WithSizes(tensor.Int64, rank)
+	indices := blockIndices(n, paddedImage, block, strides, dilations)
+	sizes := n.ShapeVector(x)
+	channels := n.Op("div", graph.Attrs{"rounding_mode": "floor"}, n.Element(sizes, 1), product(n, block))
+	shapeOf := func(last *value) any { // [N, C, last]
+		lead := n.Op("cat", nil, n.Reshape(n.Element(sizes, 0), 1), n.Reshape(channels, 1))
+		return n.IntsAttr(n.Op("cat", nil, lead, last).WithSizes(tensor.Int64, 2+n.LengthOf(last)))
+	}
+	elementCount := n.ShapeVector(indices)
+	elements := n.Op("reshape", graph.Attrs{"shape": shapeOf(elementCount)}, x).WithRank(3)
+	positions := n.Op("expand", graph.Attrs{"size": shapeOf(elementCount)}, indices).WithRank(3)
+	zeros := n.Op("full", graph.Attrs{"size": shapeOf(n.Reshape(product(n, paddedImage), 1)), "fill_value": 0,
+		"dtype": x.DType()}).WithType(x.DType(), 3)
+	sums := n.Op("scatter_reduce", graph.Attrs{"dim": 2, "reduce": "sum"}, zeros, positions,
+		elements).WithType(x.DType(), 3)
+	summed := n.Op("reshape", graph.Attrs{"shape": shapeOf(paddedImage)}, sums).WithRank(2 + rank)
+	return single(padded(n, summed, cropBefore, cropAfter, 0))
+}
+
+// product returns the product of the elements of a vector as a 0-dim value.
+func product(n *node, vector *value) *value { return n.Op("prod", nil, vector).WithRank(0) }
+
+// blockIndices returns, as a vector, the index in the padded image of each element of each block. The first elements of
+// all blocks come first, then the second elements of all blocks, and so on. The index of element k of block b is the
+// sum of (k_i*dilation_i + b_i*stride_i) * (the product of the sizes after dimension i).
+func blockIndices(n *node, image, block *value, strides, dilations []int) *value {
+	rank := len(strides)
+	var sum *value
+	for i := range rank {
+		size, taps := n.Element(image, i), n.Element(block, i)
+		// The last block starts at size - ((taps-1)*dilation + 1).
+		lastStart := n.Op("sub", nil, size, n.Op("add", nil, n.Op("mul", nil, n.Op("sub", nil, taps, 1), dilations[i]), 1))
+		count := n.Op("add", nil, n.Op("div", graph.Attrs{"rounding_mode": "floor"}, lastStart, strides[i]), 1)
+		count = n.Op("clamp", graph.Attrs{"min": 0}, count)
+		rest := n.Op("slice", graph.Attrs{"dim": 0, "start": i + 1}, image).WithSizes(tensor.Int64, rank-1-i)
+		stride := product(n, rest)
+		addOffsets := func(dim int, count *value, step int) { // multiples of the step, along a dimension of the sum
+			shape := slices.Repeat([]int{1}, 2*rank)
+			shape[dim] = -1
+			offsets := n.Op("mul", nil, n.Op("mul", nil, countTo(n, count), step), stride)
+			sum = addTerm(n, sum, n.Reshape(offsets, shape...))
+		}
+		addOffsets(i, taps, dilations[i])
+		addOffsets(rank+i, count, strides[i])
+	}
+	return n.Reshape(sum, -1)
+}
+
+// countTo returns the vector 0, 1 ... end-1.
+func countTo(n *node, end *value) *value {
+	return n.Op("arange", graph.Attrs{"end": n.IntAttr(end), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 }
