@@ -78,7 +78,7 @@ func attention(n *node) []*value {
 	if operands.isFlat {
 		y = joinHeads(n, y)
 	}
-	return []*value{y, operands.k, operands.v, byMode[mode]}
+	return []*value{y, operands.k, operands.v, n.Cast(byMode[mode], operands.q.DType())}
 }
 
 // attentionOperands sets the fields of an [attentionNode]. Operands 0 to 2 are queries, keys and values.
@@ -147,7 +147,7 @@ func (a *attentionNode) scores(hasScale bool) *value {
 			return a.Op("mul", nil, products, 1/math.Sqrt(float64(elements)))
 		}
 	}
-	return a.Op("div", nil, products, a.Op("sqrt", nil, a.Op("to", graph.Attrs{"dtype": products.DType()},
+	return a.Op("div", nil, products, a.Op("sqrt", nil, a.Op("to", graph.Attrs{"dtype": tensor.Float64},
 		a.SizeOperand(a.SymShape(a.q)[3]))))
 }
 

@@ -43,17 +43,22 @@ func groupQueryAttention(n *node) []*value {
 	ends := n.Op("add", nil, n.Reshape(n.Cast(n.Operand(groupLastValid), tensor.Int64), -1, 1), 1)
 	first := n.Op("clamp", graph.Attrs{"min": 0}, n.Op("sub", nil, ends, n.SizeOperand(newCount)))
 	positions := n.Op("add", nil, first, n.IndexVector(newCount))
-	if n.Flag("do_rotary", false) {
-		a.q, a.k = a.rotated(a.q, positions), a.rotated(a.k, positions)
+	if n.Flag("do_rotary", false) { // rounded: ONNX Runtime's cache has rounded keys, which it reads
+		rotated := inFloat32(func(*node) []*value {
+			return []*value{a.rotated(a.q, positions), a.rotated(a.k, positions)}
+		})(n)
+		a.q, a.k = rotated[0], rotated[1]
 	}
 	a.k, a.v = a.writeCache(groupCachedKeys, a.k, positions), a.writeCache(groupCachedValues, a.v, positions)
-	hasScale := n.Float("scale", 0) != 0 // 0 means the default
-	scores := a.scores(hasScale)
-	if softcap := n.Float("softcap", 0); softcap > 0 { // softcap * tanh(scores/softcap)
-		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
-	}
-	scores = n.Op("masked_fill", nil, scores, a.hiddenKeys(positions, ends, newCount), math.Inf(-1))
-	y := n.Op("matmul", nil, n.Op("softmax", graph.Attrs{"dim": -1}, scores), a.repeatHeads(a.v))
+	y := inFloat32(func(*node) []*value {
+		hasScale := n.Float("scale", 0) != 0 // 0 means the default
+		scores := a.scores(hasScale)
+		if softcap := n.Float("softcap", 0); softcap > 0 { // softcap * tanh(scores/softcap)
+			scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
+		}
+		scores = n.Op("masked_fill", nil, scores, a.hiddenKeys(positions, ends, newCount), math.Inf(-1))
+		return single(n.Op("matmul", nil, n.Op("softmax", graph.Attrs{"dim": -1}, scores), a.repeatHeads(a.v)))
+	})(n)[0]
 	return []*value{joinHeads(n, y), a.k, a.v}
 }
 

@@ -226,7 +226,8 @@ func (a *attentionNode) maskAddend(mask *value) *value {
 	default:
 		a.Failf("a mask of shape %s is not supported", tensor.Sizes(sizes))
 	}
-	return a.Op("mul", nil, a.Cast(isHidden, a.q.DType()), a.Float("mask_filter_value", -10000))
+	// A product with isHidden would be NaN for an infinite value.
+	return a.Cast(a.Op("where", nil, isHidden, a.Float("mask_filter_value", -10000), 0.0), a.q.DType())
 }
 
 // isOutside reports, as [batch, 1, 1, keys], which keys a mask of one dimension hides. Each sequence of the batch has a
