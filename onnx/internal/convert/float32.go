@@ -13,10 +13,13 @@ import (
 // the field rounded, the dtype of the result without InFloat32, which [Value.DType] returns: converters need not know
 // where they run. [Node.Cast] to a 16-bit dtype only sets this field. The outputs are rounded at the end.
 
-// InFloat32 returns a converter that calls c, computes 16-bit floats in float32, and rounds each output once.
+// InFloat32 returns a converter that calls c, computes 16-bit floats in float32, and rounds each output once. As a part
+// of another such converter, it rounds nothing.
 func InFloat32(c Converter) Converter {
 	return func(n *Node) []*Value {
-		outer := n.widened
+		if n.widened != nil {
+			return c(n)
+		}
 		n.widened = map[*Value]*Value{}
 		out := c(n)
 		n.widened = nil
@@ -25,7 +28,6 @@ func InFloat32(c Converter) Converter {
 				out[i] = n.Cast(x.unrounded(), x.rounded)
 			}
 		}
-		n.widened = outer
 		return out
 	}
 }

@@ -78,7 +78,11 @@ func attention(n *node) []*value {
 	if operands.isFlat {
 		y = joinHeads(n, y)
 	}
-	return []*value{y, operands.k, operands.v, n.Cast(byMode[mode], operands.q.DType())}
+	outputs := []*value{y, operands.k, operands.v}
+	if n.IsOutputUsed(3) {
+		outputs = append(outputs, n.Cast(byMode[mode], operands.q.DType()))
+	}
+	return outputs
 }
 
 // attentionOperands sets the fields of an [attentionNode]. Operands 0 to 2 are queries, keys and values.

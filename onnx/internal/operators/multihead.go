@@ -118,7 +118,11 @@ func multiHeadAttention(n *node) []*value {
 	}
 	mask, scoreBias := n.OperandOrNil(4), n.OperandOrNil(5)
 	y, scores := a.result(mask, scoreBias)
-	return []*value{y, a.k, a.v, scores}
+	outputs := []*value{y, a.k, a.v}
+	if n.IsOutputUsed(3) {
+		outputs = append(outputs, scores)
+	}
+	return outputs
 }
 
 // unpack sets q, k and v from operands 0 to 2, and adds operand 3, their bias. The ranks of operands 0 to 2 decide

@@ -37,11 +37,11 @@ var Microsoft = map[string]converter{
 
 	// Quantization.
 	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
-	"QLinearAdd": qlinearBinary("add"), "QLinearMul": qlinearBinary("mul"), "QLinearConcat": qlinearConcat,
-	"QLinearWhere": qlinearWhere, "QGemm": qGemm,
-	"QLinearSigmoid": qlinearUnary(sigmoidOf), "QLinearLeakyRelu": qlinearUnary(leakyReluOf),
-	"QLinearSoftmax": qlinearUnary(softmaxOf), "QLinearAveragePool": qlinearUnary(channelsFirst(averagePoolOf)),
-	"QLinearGlobalAveragePool": qlinearUnary(channelsFirst(globalAverage)),
+	"QLinearAdd": inFloat32(qlinearBinary("add")), "QLinearMul": inFloat32(qlinearBinary("mul")), "QLinearConcat": inFloat32(qlinearConcat),
+	"QLinearWhere": inFloat32(qlinearWhere), "QGemm": inFloat32(qGemm),
+	"QLinearSigmoid": inFloat32(qlinearUnary(sigmoidOf)), "QLinearLeakyRelu": inFloat32(qlinearUnary(leakyReluOf)),
+	"QLinearSoftmax": inFloat32(qlinearUnary(softmaxOf)), "QLinearAveragePool": inFloat32(qlinearUnary(channelsFirst(averagePoolOf))),
+	"QLinearGlobalAveragePool": inFloat32(qlinearUnary(channelsFirst(globalAverage))),
 	"MatMulIntegerToFloat":     inFloat32(integerToFloat), "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
 	"DynamicQuantizeLSTM": dynamicQuantizeLSTM,
 }
@@ -108,15 +108,15 @@ var shapes = map[string]converter{
 	"OneHot": oneHot, "Constant": constant, "ConstantOfShape": constantOfShape, "Range": rangeOp, "EyeLike": eyeLike,
 	"Trilu": trilu, "DepthToSpace": depthToSpace, "SpaceToDepth": spaceToDepth, "ReverseSequence": reverseSequence,
 	"TensorScatter": tensorScatter,
-	"Crop":          crop, "CenterCropPad": centerCropPad, "Col2Im": col2Im,
+	"Crop":          crop, "CenterCropPad": centerCropPad, "Col2Im": inFloat32(col2Im),
 }
 
 // Products and windows.
 var products = map[string]converter{
 	"MatMul": matMul, "Gemm": inFloat32(gemm), "Einsum": inFloat32(einsum), "Det": inFloat32(det), "Conv": conv,
-	"ConvTranspose": inFloat32(convTranspose), "DeformConv": deformConv, "CausalConvWithState": inFloat32(causalConv),
+	"ConvTranspose": inFloat32(convTranspose), "DeformConv": inFloat32(deformConv), "CausalConvWithState": inFloat32(causalConv),
 	"LinearAttention": linearAttention,
-	"MaxPool":         maxPool, "AveragePool": averagePool, "LpPool": inFloat32(lpPool), "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
+	"MaxPool":         maxPool, "AveragePool": averagePool, "LpPool": inFloat32(lpPool), "MaxUnpool": maxUnpool, "MaxRoiPool": inFloat32(maxRoiPool),
 	"Attention": inFloat32(attention), "RotaryEmbedding": inFloat32(rotaryEmbedding),
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
