@@ -115,7 +115,8 @@ func (d halfDraw) operand(name string, list []float64) []float64 {
 }
 
 // retyped returns the vector with another element type in place of float32, and the drawn operands.
-func (d halfDraw) retyped(to pb.DataType, dtype tensor.DType) (m *pb.ModelProto, in map[string]*tensor.Tensor, err error) {
+func (d halfDraw) retyped(to pb.DataType, dtype tensor.DType) (
+	m *pb.ModelProto, in map[string]*tensor.Tensor, err error) {
 	m = &pb.ModelProto{}
 	if err := pb.Unmarshal(d.model, m); err != nil {
 		return nil, nil, err

@@ -47,7 +47,8 @@ func (x *Value) standingFor(rounded tensor.DType) *Value {
 
 // inFloat32 applies an op by the function apply, which gets the operands with the dtypes that they have in the graph.
 // Under [InFloat32], 16-bit operands are converted, unless an attribute sets the dtype of the result.
-func (n *Node) inFloat32(op *graph.Op, attrs graph.Attrs, operands []any, apply func(operands []any) []*Value) []*Value {
+func (n *Node) inFloat32(op *graph.Op, attrs graph.Attrs, operands []any,
+	apply func(operands []any) []*Value) []*Value {
 	if n.widened == nil || op == nil {
 		return apply(operands)
 	}

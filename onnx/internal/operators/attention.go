@@ -341,7 +341,10 @@ func rotate(n *node, x, cos, sin *value, rotatedCount int, interleaved bool) *va
 		a, b = sliceOf(0, rotatedCount, 2), sliceOf(1, rotatedCount, 2)
 	}
 	mul := func(a, b *value) *value { return n.Op("mul", nil, a, b) }
-	a, b = n.Op("sub", nil, mul(cos, a), mul(sin, b)), n.Op("add", nil, mul(sin, a), mul(cos, b))
+	pairs := inFloat32(func(*node) []*value {
+		return []*value{n.Op("sub", nil, mul(cos, a), mul(sin, b)), n.Op("add", nil, mul(sin, a), mul(cos, b))}
+	})(n)
+	a, b = pairs[0], pairs[1]
 	sizes, parts := n.SymShape(x), []any{a, b}
 	if interleaved {
 		stacked := n.Op("stack", graph.Attrs{"dim": 4}, a, b)

@@ -43,11 +43,8 @@ func groupQueryAttention(n *node) []*value {
 	ends := n.Op("add", nil, n.Reshape(n.Cast(n.Operand(groupLastValid), tensor.Int64), -1, 1), 1)
 	first := n.Op("clamp", graph.Attrs{"min": 0}, n.Op("sub", nil, ends, n.SizeOperand(newCount)))
 	positions := n.Op("add", nil, first, n.IndexVector(newCount))
-	if n.Flag("do_rotary", false) { // rounded: ONNX Runtime's cache has rounded keys, which it reads
-		rotated := inFloat32(func(*node) []*value {
-			return []*value{a.rotated(a.q, positions), a.rotated(a.k, positions)}
-		})(n)
-		a.q, a.k = rotated[0], rotated[1]
+	if n.Flag("do_rotary", false) {
+		a.q, a.k = a.rotated(a.q, positions), a.rotated(a.k, positions)
 	}
 	a.k, a.v = a.writeCache(groupCachedKeys, a.k, positions), a.writeCache(groupCachedValues, a.v, positions)
 	y := inFloat32(func(*node) []*value {

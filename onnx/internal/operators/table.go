@@ -33,14 +33,16 @@ var Microsoft = map[string]converter{
 	// Attention.
 	"Attention": inFloat32(projectedAttention), "MultiHeadAttention": inFloat32(multiHeadAttention),
 	"QAttention": inFloat32(quantizedAttention), "GroupQueryAttention": groupQueryAttention,
-	"RotaryEmbedding": inFloat32(microsoftRotaryEmbedding),
+	"RotaryEmbedding": microsoftRotaryEmbedding,
 
 	// Quantization.
 	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
-	"QLinearAdd": inFloat32(qlinearBinary("add")), "QLinearMul": inFloat32(qlinearBinary("mul")), "QLinearConcat": inFloat32(qlinearConcat),
-	"QLinearWhere": inFloat32(qlinearWhere), "QGemm": inFloat32(qGemm),
+	"QLinearAdd": inFloat32(qlinearBinary("add")), "QLinearMul": inFloat32(qlinearBinary("mul")),
+	"QLinearConcat": inFloat32(qlinearConcat),
+	"QLinearWhere":  inFloat32(qlinearWhere), "QGemm": inFloat32(qGemm),
 	"QLinearSigmoid": inFloat32(qlinearUnary(sigmoidOf)), "QLinearLeakyRelu": inFloat32(qlinearUnary(leakyReluOf)),
-	"QLinearSoftmax": inFloat32(qlinearUnary(softmaxOf)), "QLinearAveragePool": inFloat32(qlinearUnary(channelsFirst(averagePoolOf))),
+	"QLinearSoftmax":           inFloat32(qlinearUnary(softmaxOf)),
+	"QLinearAveragePool":       inFloat32(qlinearUnary(channelsFirst(averagePoolOf))),
 	"QLinearGlobalAveragePool": inFloat32(qlinearUnary(channelsFirst(globalAverage))),
 	"MatMulIntegerToFloat":     inFloat32(integerToFloat), "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
 	"DynamicQuantizeLSTM": dynamicQuantizeLSTM,
@@ -66,8 +68,9 @@ var elements = map[string]converter{
 	"Atan": unary("atan"), "Atanh": unary("atanh"), "Ceil": unary("ceil"), "Cos": unary("cos"), "Cosh": unary("cosh"),
 	"Erf": unary("erf"), "Exp": unary("exp"), "Floor": unary("floor"), "IsNaN": unary("isnan"), "Log": unary("log"),
 	"Neg": unary("neg"), "Not": unary("logical_not"), "Reciprocal": unary("reciprocal"), "Round": unary("round"),
-	"Sigmoid": unary("sigmoid"), "Sign": unary("sign"), "Sin": unary("sin"), "Sinh": unary("sinh"), "Sqrt": unary("sqrt"),
-	"Tan": unary("tan"), "Tanh": unary("tanh"), "BitwiseNot": unary("bitwise_not"), "IsInf": isInf,
+	"Sigmoid": unary("sigmoid"), "Sign": unary("sign"), "Sin": unary("sin"), "Sinh": unary("sinh"),
+	"Sqrt": unary("sqrt"),
+	"Tan":  unary("tan"), "Tanh": unary("tanh"), "BitwiseNot": unary("bitwise_not"), "IsInf": isInf,
 	"Identity": identity, "BitCast": bitCast, "Cast": castOp, "CastLike": castLike, "Clip": clip,
 	"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": inFloat32(pow),
 	"Mod": mod, "And": binary("logical_and"), "Or": binary("logical_or"), "Xor": binary("logical_xor"),
@@ -81,7 +84,8 @@ var elements = map[string]converter{
 var activations = map[string]converter{
 	"Relu": unary("relu"), "LeakyRelu": leakyRelu, "PRelu": prelu, "Elu": elu, "Celu": celu, "Selu": selu,
 	"Gelu": gelu, "HardSigmoid": inFloat32(hardSigmoid), "HardSwish": hardSwish, "Mish": mish, "Softplus": softplus,
-	"Softsign": inFloat32(softsign), "Shrink": inFloat32(shrink), "ThresholdedRelu": thresholdedRelu, "Softmax": softmax("softmax"),
+	"Softsign": inFloat32(softsign), "Shrink": inFloat32(shrink), "ThresholdedRelu": thresholdedRelu,
+	"Softmax":    softmax("softmax"),
 	"LogSoftmax": softmax("log_softmax"), "Hardmax": hardmax, "Dropout": inFloat32(dropout),
 	"Swish": inFloat32(swish(1)), "SwiGLU": inFloat32(swiGLU),
 	"Affine": inFloat32(affine), "Scale": scale, "ScaledTanh": inFloat32(scaledTanh),
@@ -101,10 +105,13 @@ var reductions = map[string]converter{
 
 // Shapes and indexing.
 var shapes = map[string]converter{
-	"Shape": shapeOp, "Size": sizeOp, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze,
-	"Transpose": transpose, "Expand": expand, "Tile": tile, "Concat": concat, "Split": split, "Slice": slice, "Pad": pad,
+	"Shape": shapeOp, "Size": sizeOp, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze,
+	"Unsqueeze": unsqueeze,
+	"Transpose": transpose, "Expand": expand, "Tile": tile, "Concat": concat, "Split": split, "Slice": slice,
+	"Pad":    pad,
 	"Gather": gather, "GatherElements": gatherElements, "GatherND": gatherND, "Scatter": scatterElements,
-	"ScatterElements": scatterElements, "ScatterND": scatterND, "Compress": compress, "NonZero": nonZero, "Unique": unique,
+	"ScatterElements": scatterElements, "ScatterND": scatterND, "Compress": compress, "NonZero": nonZero,
+	"Unique": unique,
 	"OneHot": oneHot, "Constant": constant, "ConstantOfShape": constantOfShape, "Range": rangeOp, "EyeLike": eyeLike,
 	"Trilu": trilu, "DepthToSpace": depthToSpace, "SpaceToDepth": spaceToDepth, "ReverseSequence": reverseSequence,
 	"TensorScatter": tensorScatter,
@@ -114,10 +121,12 @@ var shapes = map[string]converter{
 // Products and windows.
 var products = map[string]converter{
 	"MatMul": matMul, "Gemm": inFloat32(gemm), "Einsum": inFloat32(einsum), "Det": inFloat32(det), "Conv": conv,
-	"ConvTranspose": inFloat32(convTranspose), "DeformConv": inFloat32(deformConv), "CausalConvWithState": inFloat32(causalConv),
-	"LinearAttention": linearAttention,
-	"MaxPool":         maxPool, "AveragePool": averagePool, "LpPool": inFloat32(lpPool), "MaxUnpool": maxUnpool, "MaxRoiPool": inFloat32(maxRoiPool),
-	"Attention": inFloat32(attention), "RotaryEmbedding": inFloat32(rotaryEmbedding),
+	"ConvTranspose": inFloat32(convTranspose), "DeformConv": inFloat32(deformConv),
+	"CausalConvWithState": inFloat32(causalConv),
+	"LinearAttention":     linearAttention,
+	"MaxPool":             maxPool, "AveragePool": averagePool, "LpPool": inFloat32(lpPool), "MaxUnpool": maxUnpool,
+	"MaxRoiPool": inFloat32(maxRoiPool),
+	"Attention":  inFloat32(attention), "RotaryEmbedding": rotaryEmbedding,
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
 
@@ -148,16 +157,19 @@ var recurrents = map[string]converter{
 
 // Quantization.
 var quantized = map[string]converter{
-	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "DynamicQuantizeLinear": dynamicQuantizeLinear,
-	"MatMulInteger": matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul, "QLinearConv": qlinearConv,
+	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
+	"DynamicQuantizeLinear": dynamicQuantizeLinear,
+	"MatMulInteger":         matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul,
+	"QLinearConv": qlinearConv,
 }
 
 // Signals, text and random numbers. A cosine window is a - b*cos(x) + c*cos(2x) for the three numbers a, b, c.
 var signals = map[string]converter{
 	"HannWindow": cosineWindow(0.5, 0.5, 0), "HammingWindow": cosineWindow(25.0/46, 21.0/46, 0),
 	"BlackmanWindow": cosineWindow(0.42, 0.5, 0.08),
-	"DFT":            inFloat32(dft), "STFT": inFloat32(stft), "MelWeightMatrix": melWeightMatrix, "TfIdfVectorizer": tfIdf,
-	"RandomNormal": inFloat32(random("randn")), "RandomUniform": inFloat32(random("rand")),
+	"DFT":            inFloat32(dft), "STFT": inFloat32(stft), "MelWeightMatrix": melWeightMatrix,
+	"TfIdfVectorizer": tfIdf,
+	"RandomNormal":    inFloat32(random("randn")), "RandomUniform": inFloat32(random("rand")),
 	"RandomNormalLike": inFloat32(randomLike("randn")), "RandomUniformLike": inFloat32(randomLike("rand")),
 	"Bernoulli": inFloat32(bernoulli), "Multinomial": inFloat32(multinomial),
 }
