@@ -32,6 +32,14 @@ func InFloat32(c Converter) Converter {
 	}
 }
 
+// Round rounds x now, not at the end of [InFloat32]: for a value that the operator stores and reads again.
+func (n *Node) Round(x *Value) *Value {
+	if x.rounded == tensor.Invalid {
+		return x
+	}
+	return n.Op(castOp, graph.Attrs{"dtype": x.rounded}, x)
+}
+
 // unrounded returns x with the dtype that it has in the graph.
 func (x *Value) unrounded() *Value { return x.standingFor(tensor.Invalid) }
 

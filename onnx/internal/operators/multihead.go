@@ -177,14 +177,15 @@ func (a *attentionNode) headsFirst(x *value) *value {
 }
 
 // prependPast inserts past keys and values, [batch, heads, positions, elements], before k and v. It sets pastCount, the
-// number of past keys.
+// number of past keys. The new keys and values are rounded as the past ones are, so that the result needs no float32 copy
+// of all.
 func (a *attentionNode) prependPast(keys, values *value) {
 	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
 		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
 	}
 	a.pastCount = a.SymShape(keys)[2]
-	a.k = a.Op("cat", graph.Attrs{"dim": 2}, keys, a.k)
-	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.v)
+	a.k = a.Op("cat", graph.Attrs{"dim": 2}, keys, a.Round(a.k))
+	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.Round(a.v))
 }
 
 // result returns the result and the scores of the formula at the top of this file. mask and bias may be nil.
