@@ -38,8 +38,8 @@ const (
 	isRandom    = "its random numbers differ by dtype"
 )
 
-// cacheOperands has, for operators that round keys into a cache and read them there (docs/accuracy.md), the operand that
-// is the cache. With a cache, a result may differ by cacheUnits.
+// cacheOperands has, for operators that round keys into a cache and read them there (docs/accuracy.md), the operand
+// that is the cache. With a cache, a result may differ by cacheUnits.
 var cacheOperands = map[string]int{"com.microsoft.GroupQueryAttention": 3, "com.microsoft.MultiHeadAttention": 6,
 	"com.microsoft.Attention": 4, "com.microsoft.QAttention": 8}
 
@@ -153,7 +153,10 @@ func (d halfDraw) retyped(to pb.DataType, dtype tensor.DType) (
 			}
 		}
 	}
-	for _, info := range slices.Concat(m.Graph.Input, m.Graph.Output, m.Graph.ValueInfo) {
+	for _, output := range m.Graph.Output {
+		output.Type = nil // statistics stay float32
+	}
+	for _, info := range slices.Concat(m.Graph.Input, m.Graph.ValueInfo) {
 		if t := info.Type; t != nil && t.TensorType != nil && pb.DataType(t.TensorType.ElemType) == pb.Float {
 			t.TensorType.ElemType = int32(to)
 		}
@@ -338,6 +341,10 @@ func TestHalfOverflow(t *testing.T) {
 	// The scores are 40*40*64/8 = 12800 for all keys, so that a result is the mean of the values.
 	q, v := halves(all(40), 1, 1, 2, 64), halves(func(i int) float64 { return float64(i) }, 1, 1, 2, 4)
 	check(single(t, 23, "Attention", "", []*tensor.Tensor{q, q, v}, 1)[0],
+		func(i int) float64 { return float64(i%4) + 2 })
+	// Scores of -12800 and the mask exceed float16 together, for all keys.
+	k, mask := halves(all(-40), 1, 1, 2, 64), halves(all(-65504), 1, 1, 2, 2)
+	check(single(t, 23, "Attention", "", []*tensor.Tensor{q, k, v, mask}, 1)[0],
 		func(i int) float64 { return float64(i%4) + 2 })
 	// Five squares of 300, of which the channels at the ends lack two or one.
 	const size, alpha, beta, bias = 5, 1e-4, 0.75, 1

@@ -177,8 +177,8 @@ func (a *attentionNode) headsFirst(x *value) *value {
 }
 
 // prependPast inserts past keys and values, [batch, heads, positions, elements], before k and v. It sets pastCount, the
-// number of past keys. The new keys and values are rounded as the past ones are, so that the result needs no float32 copy
-// of all.
+// number of past keys. The new keys and values are rounded as the past ones are, so that the result needs no float32
+// copy of all.
 func (a *attentionNode) prependPast(keys, values *value) {
 	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
 		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
