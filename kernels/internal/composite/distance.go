@@ -128,7 +128,15 @@ func cdist(s applier, a *cdistAttrs, in []*graph.Arg) *graph.Arg {
 	xColumns, yColumns := xShape[len(xShape)-1], yShape[len(yShape)-1]
 	s.Reject(xColumns.Ne(yColumns).Holds(), "X1 and X2 must have the same number of columns. X1: %v X2: %v", xColumns,
 		yColumns)
-	return s.norm(s.sub(s.unsqueeze(in[0], -2), s.unsqueeze(in[1], -3)), a.P, -1, dropDims)
+	return s.distances(s.unsqueeze(in[0], -2), s.unsqueeze(in[1], -3), a.P)
+}
+
+// distances returns the norms of x - y along the last dimension. PyTorch has no distances of 16-bit floats: they are
+// computed in float32 and rounded once.
+func (s applier) distances(x, y *graph.Arg, p float64) *graph.Arg {
+	dtype := s.commonDType(x, y)
+	difference := s.sub(s.to(x, dtype.OpMath()), s.to(y, dtype.OpMath()))
+	return s.to(s.norm(difference, p, -1, dropDims), dtype)
 }
 
 // pdist returns the distances between all pairs of the n rows of x. It computes the rows i < j of pair k from k:
@@ -157,7 +165,7 @@ func (s applier) pdist(x *graph.Arg, p float64) *graph.Arg {
 	row := func(rows *graph.Arg) *graph.Arg {
 		return s.Apply(index.IndexSelect, graph.Attrs{"dim": 0}, x, s.to(rows, tensor.Int64))
 	}
-	return s.norm(s.sub(row(i), row(j)), p, 1, dropDims)
+	return s.distances(row(i), row(j), p)
 }
 
 // norm returns the norm of order p along a dimension.

@@ -36,17 +36,28 @@ func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
 	if op == nil {
 		n.Failf("the op %q is not in the catalogue", name)
 	}
-	if out := n.foldConstants(op, attrs, operands); out != nil {
-		return out
-	}
-	if out := n.applySymbolic(op, attrs, operands); out != nil {
-		return out
-	}
-	return n.Emit(name, attrs, operands...)
+	return n.inFloat32(op, attrs, operands, func(operands []any) []*Value {
+		if out := n.foldConstants(op, attrs, operands); out != nil {
+			return out
+		}
+		if out := n.applySymbolic(op, attrs, operands); out != nil {
+			return out
+		}
+		return n.emit(name, attrs, operands...)
+	})
 }
+
+// castOp is the op that converts dtypes.
+const castOp = "to"
 
 // Emit adds an op to the graph, without constant folding.
 func (n *Node) Emit(name string, attrs graph.Attrs, operands ...any) []*Value {
+	return n.inFloat32(n.opts.Lookup(name), attrs, operands,
+		func(operands []any) []*Value { return n.emit(name, attrs, operands...) })
+}
+
+// emit is [Node.Emit] of operands with the dtypes that they have in the graph.
+func (n *Node) emit(name string, attrs graph.Attrs, operands ...any) []*Value {
 	count := 0 // the op's schema determines the number of results
 	if op := n.opts.Lookup(name); op != nil && op.VariadicResults {
 		count = len(n.proto.Output)
@@ -266,7 +277,16 @@ func (n *Node) Cast(x *Value, dtype tensor.DType) *Value {
 	if x.DType() == dtype {
 		return x
 	}
-	return n.Op("to", graph.Attrs{"dtype": dtype}, x)
+	if n.widened != nil {
+		isWide := x.rounded != tensor.Invalid || !x.DType().IsReducedFloat()
+		if x = x.unrounded(); x.DType() == dtype {
+			return x
+		}
+		if isWide && dtype.IsReducedFloat() { // rounded at the end
+			return n.Cast(x, tensor.Float32).standingFor(dtype)
+		}
+	}
+	return n.Op(castOp, graph.Attrs{"dtype": dtype}, x)
 }
 
 // Reshape reshapes x to sizes that are numbers. One size may be -1, which is computed from the other sizes.

@@ -23,8 +23,9 @@ type Node struct {
 	frame        *frame
 	proto        *pb.NodeProto
 	attrs        map[string]*pb.AttributeProto
-	unavailable  *Value        // the first operand whose node could not be converted; nil if there is none
-	continuation *continuation // the nodes of the model that follow this node
+	widened      map[*Value]*Value // 16-bit values in float32; nil except under InFloat32
+	unavailable  *Value            // the first operand whose node could not be converted; nil if there is none
+	continuation *continuation     // the nodes of the model that follow this node
 	// finalOutputs are the outputs of the outermost graph if the converter also converted the continuation. Otherwise
 	// it is nil.
 	finalOutputs []*Value

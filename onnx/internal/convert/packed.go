@@ -323,8 +323,9 @@ func (n *Node) ONNXOp(operator string, attrs []*pb.AttributeProto, operands ...*
 	innerFrame := *n.frame
 	innerFrame.opsets, innerFrame.continuation, innerFrame.skipsInvalidNodes = map[string]int{"": packedOpset}, nil, false
 	inner := &Node{importer: n.importer, scope: n.scope, frame: &innerFrame, Opset: packedOpset, In: operands,
-		proto: &pb.NodeProto{OpType: operator, Name: n.proto.Name, Output: []string{""}},
-		attrs: map[string]*pb.AttributeProto{}}
+		widened: n.widened,
+		proto:   &pb.NodeProto{OpType: operator, Name: n.proto.Name, Output: []string{""}},
+		attrs:   map[string]*pb.AttributeProto{}}
 	for _, a := range attrs {
 		inner.attrs[a.Name] = a
 	}

@@ -24,6 +24,7 @@ type Value struct {
 	elements    *symbolic.Tensor  // a tensor computed from sizes
 	addToGraph  func() *Value     // adds a tensor with elements to the graph
 	outline     graph.PartialType // for a tensor whose shape depends on data: see shapes.go
+	rounded     tensor.DType      // the 16-bit dtype that a float32 tensor stands for: see float32.go
 
 	hasStrings bool         // whether the elements are codes of strings: see strings.go
 	labels     graph.Labels // the keys of maps
@@ -131,6 +132,9 @@ func (x *Value) Meta() tensor.Meta {
 
 // DType returns the dtype of a tensor, or Invalid if the dtype depends on data.
 func (x *Value) DType() tensor.DType {
+	if x.rounded != tensor.Invalid {
+		return x.rounded
+	}
 	if x.IsDynamic() && x.graphValue.Meta.DType == tensor.Invalid {
 		return x.outline.DType
 	}

@@ -57,15 +57,13 @@ func swish(alpha float64) converter {
 	return func(n *node) []*value { return single(swishOf(n, n.Operand(0), alpha)) }
 }
 
-// swishOf returns x * sigmoid(alpha*x). 16-bit floats are computed in float32.
+// swishOf returns x * sigmoid(alpha*x).
 func swishOf(n *node, x *value, defaultAlpha float64) *value {
 	alpha := n.Float("alpha", defaultAlpha)
 	if alpha == 1 {
 		return n.Op("silu", nil, x)
 	}
-	converted := atLeastFloat32(n, x)
-	gate := n.Op("sigmoid", nil, n.Op("mul", nil, converted, alpha))
-	return n.Cast(n.Op("mul", nil, converted, gate), x.DType())
+	return n.Op("mul", nil, x, n.Op("sigmoid", nil, n.Op("mul", nil, x, alpha)))
 }
 
 // swiGLU converts SwiGLU: x * sigmoid(alpha*x) * operand 1.

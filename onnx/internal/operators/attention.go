@@ -78,7 +78,11 @@ func attention(n *node) []*value {
 	if operands.isFlat {
 		y = joinHeads(n, y)
 	}
-	return []*value{y, operands.k, operands.v, byMode[mode]}
+	outputs := []*value{y, operands.k, operands.v}
+	if n.IsOutputUsed(3) {
+		outputs = append(outputs, n.Cast(byMode[mode], operands.q.DType()))
+	}
+	return outputs
 }
 
 // attentionOperands sets the fields of an [attentionNode]. Operands 0 to 2 are queries, keys and values.
@@ -147,7 +151,7 @@ func (a *attentionNode) scores(hasScale bool) *value {
 			return a.Op("mul", nil, products, 1/math.Sqrt(float64(elements)))
 		}
 	}
-	return a.Op("div", nil, products, a.Op("sqrt", nil, a.Op("to", graph.Attrs{"dtype": products.DType()},
+	return a.Op("div", nil, products, a.Op("sqrt", nil, a.Op("to", graph.Attrs{"dtype": tensor.Float64},
 		a.SizeOperand(a.SymShape(a.q)[3]))))
 }
 
@@ -337,7 +341,10 @@ func rotate(n *node, x, cos, sin *value, rotatedCount int, interleaved bool) *va
 		a, b = sliceOf(0, rotatedCount, 2), sliceOf(1, rotatedCount, 2)
 	}
 	mul := func(a, b *value) *value { return n.Op("mul", nil, a, b) }
-	a, b = n.Op("sub", nil, mul(cos, a), mul(sin, b)), n.Op("add", nil, mul(sin, a), mul(cos, b))
+	pairs := inFloat32(func(*node) []*value {
+		return []*value{n.Op("sub", nil, mul(cos, a), mul(sin, b)), n.Op("add", nil, mul(sin, a), mul(cos, b))}
+	})(n)
+	a, b = pairs[0], pairs[1]
 	sizes, parts := n.SymShape(x), []any{a, b}
 	if interleaved {
 		stacked := n.Op("stack", graph.Attrs{"dim": 4}, a, b)

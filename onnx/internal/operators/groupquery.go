@@ -47,13 +47,15 @@ func groupQueryAttention(n *node) []*value {
 		a.q, a.k = a.rotated(a.q, positions), a.rotated(a.k, positions)
 	}
 	a.k, a.v = a.writeCache(groupCachedKeys, a.k, positions), a.writeCache(groupCachedValues, a.v, positions)
-	hasScale := n.Float("scale", 0) != 0 // 0 means the default
-	scores := a.scores(hasScale)
-	if softcap := n.Float("softcap", 0); softcap > 0 { // softcap * tanh(scores/softcap)
-		scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
-	}
-	scores = n.Op("masked_fill", nil, scores, a.hiddenKeys(positions, ends, newCount), math.Inf(-1))
-	y := n.Op("matmul", nil, n.Op("softmax", graph.Attrs{"dim": -1}, scores), a.repeatHeads(a.v))
+	y := inFloat32(func(*node) []*value {
+		hasScale := n.Float("scale", 0) != 0 // 0 means the default
+		scores := a.scores(hasScale)
+		if softcap := n.Float("softcap", 0); softcap > 0 { // softcap * tanh(scores/softcap)
+			scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
+		}
+		scores = n.Op("masked_fill", nil, scores, a.hiddenKeys(positions, ends, newCount), math.Inf(-1))
+		return single(n.Op("matmul", nil, n.Op("softmax", graph.Attrs{"dim": -1}, scores), a.repeatHeads(a.v)))
+	})(n)[0]
 	return []*value{joinHeads(n, y), a.k, a.v}
 }
 

@@ -70,8 +70,8 @@ func asGroupNorm(n *node, normalized *value, shape []sym.Int) *value {
 		weight = repeatGroups(n, norm.weight, norm.groups, xShape[1])
 		bias = repeatGroups(n, norm.bias, norm.groups, xShape[1])
 	}
-	return n.Op("group_norm", graph.Attrs{"num_groups": norm.groups, "eps": norm.eps}, norm.x,
-		convertLike(n, weight, norm.x), convertLike(n, bias, norm.x))
+	in := normOperands(n, norm.x, weight, bias)
+	return n.Op("group_norm", graph.Attrs{"num_groups": norm.groups, "eps": norm.eps}, in[0], in[1], in[2])
 }
 
 // isShapeOf reports whether the operand `shape` of a Reshape describes the given sizes. One element of shape may be -1:

@@ -118,7 +118,11 @@ func multiHeadAttention(n *node) []*value {
 	}
 	mask, scoreBias := n.OperandOrNil(4), n.OperandOrNil(5)
 	y, scores := a.result(mask, scoreBias)
-	return []*value{y, a.k, a.v, scores}
+	outputs := []*value{y, a.k, a.v}
+	if n.IsOutputUsed(3) {
+		outputs = append(outputs, scores)
+	}
+	return outputs
 }
 
 // unpack sets q, k and v from operands 0 to 2, and adds operand 3, their bias. The ranks of operands 0 to 2 decide
@@ -173,14 +177,15 @@ func (a *attentionNode) headsFirst(x *value) *value {
 }
 
 // prependPast inserts past keys and values, [batch, heads, positions, elements], before k and v. It sets pastCount, the
-// number of past keys.
+// number of past keys. The new keys and values are rounded as the past ones are, so that the result needs no float32
+// copy of all.
 func (a *attentionNode) prependPast(keys, values *value) {
 	if a.Rank(keys) != 4 || a.Rank(values) != 4 {
 		a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(keys), a.Rank(values))
 	}
 	a.pastCount = a.SymShape(keys)[2]
-	a.k = a.Op("cat", graph.Attrs{"dim": 2}, keys, a.k)
-	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.v)
+	a.k = a.Op("cat", graph.Attrs{"dim": 2}, keys, a.Round(a.k))
+	a.v = a.Op("cat", graph.Attrs{"dim": 2}, values, a.Round(a.v))
 }
 
 // result returns the result and the scores of the formula at the top of this file. mask and bias may be nil.
@@ -226,7 +231,8 @@ func (a *attentionNode) maskAddend(mask *value) *value {
 	default:
 		a.Failf("a mask of shape %s is not supported", tensor.Sizes(sizes))
 	}
-	return a.Op("mul", nil, a.Cast(isHidden, a.q.DType()), a.Float("mask_filter_value", -10000))
+	// A product with isHidden would be NaN for an infinite value.
+	return a.Cast(a.Op("where", nil, isHidden, a.Float("mask_filter_value", -10000), 0.0), a.q.DType())
 }
 
 // isOutside reports, as [batch, 1, 1, keys], which keys a mask of one dimension hides. Each sequence of the batch has a

@@ -25,11 +25,12 @@ func batchNormalization(n *node) []*value {
 	}
 	if n.Opset < 9 && !n.Flag("spatial", true) {
 		// The parameters have a number for each element of a sample, not for each channel.
-		normalized := n.Op("mul", nil, n.Op("sub", nil, x, mean), n.Op("rsqrt", nil, n.Op("add", nil, variance, eps)))
-		return single(n.Op("add", nil, n.Op("mul", nil, normalized, weight), bias))
+		return inFloat32(func(*node) []*value {
+			normalized := n.Op("mul", nil, n.Op("sub", nil, x, mean), n.Op("rsqrt", nil, n.Op("add", nil, variance, eps)))
+			return single(n.Op("add", nil, n.Op("mul", nil, normalized, weight), bias))
+		})(n)
 	}
-	operands := []*value{x, convertLike(n, weight, x), convertLike(n, bias, x), convertLike(n, mean, x),
-		convertLike(n, variance, x)}
+	operands := normOperands(n, x, weight, bias, mean, variance)
 	normalized := n.IfPositive(n.SymShape(weight)[0], operands, func(n *node, in []*value) []*value {
 		return single(n.Op("batch_norm", graph.Attrs{"training": false, "eps": eps}, in[0], in[1], in[2], in[3], in[4]))
 	}, firstOperand)
@@ -38,6 +39,24 @@ func batchNormalization(n *node) []*value {
 
 // firstOperand returns the first operand. It is the result of a normalization of no channels: it has no elements.
 func firstOperand(_ *node, operands []*value) []*value { return operands[:1] }
+
+// normOperands returns the operands of a normalization op: x and its parameters, in float32 if one of them is not in
+// the dtype of a 16-bit x. Such a parameter would lose digits in the dtype of x.
+func normOperands(n *node, x *value, params ...*value) []*value {
+	dtype := x.DType()
+	if dtype.IsReducedFloat() &&
+		slices.ContainsFunc(params, func(param *value) bool { return param != nil && param.DType() != x.DType() }) {
+		dtype = tensor.Float32
+	}
+	operands := []*value{x}
+	for _, param := range params {
+		if param != nil {
+			param = n.Cast(param, dtype)
+		}
+		operands = append(operands, param)
+	}
+	return operands
+}
 
 // convertLike converts a parameter to the operand's dtype.
 func convertLike(n *node, param, x *value) *value {
@@ -55,19 +74,20 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 			dims = append(dims, i)
 		}
 	}
-	operands := []*value{x, convertLike(n, weight, x), convertLike(n, bias, x)}
-	outputs := n.IfPositive(n.SymShape(weight)[0], operands, func(n *node, in []*value) []*value {
+	operands := normOperands(n, x, weight, bias)
+	normalized := n.IfPositive(n.SymShape(weight)[0], operands, func(n *node, in []*value) []*value {
 		return single(n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, in[0], in[1], in[2]))
 	}, firstOperand)
 	momentum := n.Float("momentum", 0.9)
-	stats := n.Ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
-	// running = running*momentum + batch*(1-momentum); var_mean returns the variance first.
-	for i, running := range []*value{mean, variance} {
-		dtype := running.DType()
-		update := n.Op("mul", nil, n.Cast(stats[1-i], dtype), 1-momentum)
-		outputs = append(outputs, n.Op("add", nil, n.Op("mul", nil, running, momentum), update))
-	}
-	return outputs
+	return append(normalized, inFloat32(func(*node) (outputs []*value) {
+		stats := n.Ops("var_mean", graph.Attrs{"dim": dims, "correction": 0}, x)
+		// running = running*momentum + batch*(1-momentum); var_mean returns the variance first.
+		for i, running := range []*value{mean, variance} {
+			update := n.Op("mul", nil, n.Cast(stats[1-i], running.DType()), 1-momentum)
+			outputs = append(outputs, n.Op("add", nil, n.Op("mul", nil, running, momentum), update))
+		}
+		return outputs
+	})(n)...)
 }
 
 // instanceNormalization converts InstanceNormalization, and records it for [asGroupNorm].
@@ -77,7 +97,8 @@ func instanceNormalization(n *node) []*value {
 	if mayBeEmpty(n.SymShape(x)...) {
 		attrs["accept_empty"] = true
 	}
-	y := n.Op("instance_norm", attrs, x, weight, bias)
+	in := normOperands(n, x, weight, bias)
+	y := n.Op("instance_norm", attrs, in[0], in[1], in[2])
 	recordGroups(n, x, y, weight, bias, eps)
 	return single(y)
 }
@@ -94,7 +115,7 @@ func layerNormalization(n *node) []*value {
 	if !n.IsOutputUsed(1) && !n.IsOutputUsed(2) {
 		return single(normalized)
 	}
-	converted := atLeastFloat32(n, x)
+	converted := n.Cast(x, atLeastFloat32(x.DType()))
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "correction": 0, "keepdim": true}, converted)
 	return []*value{normalized, stats[1], n.Op("rsqrt", nil, n.Op("add", nil, stats[0], eps))}
 }
@@ -107,12 +128,12 @@ func convertWider(n *node, x, other *value) *value {
 	return x
 }
 
-// atLeastFloat32 converts 16-bit floats to float32. It returns values of other dtypes unchanged.
-func atLeastFloat32(n *node, x *value) *value {
-	if x.DType().IsReducedFloat() {
-		return n.Cast(x, tensor.Float32)
+// atLeastFloat32 returns float32 for a 16-bit float, and any other dtype unchanged.
+func atLeastFloat32(dtype tensor.DType) tensor.DType {
+	if dtype.IsReducedFloat() {
+		return tensor.Float32
 	}
-	return x
+	return dtype
 }
 
 // layerNorm normalizes x over the dimensions from axis on, scales by weight and adds bias. Both may be nil. The op
@@ -120,16 +141,19 @@ func atLeastFloat32(n *node, x *value) *value {
 func layerNorm(n *node, x, weight, bias *value, axis int, eps float64) *value {
 	attrs := normalizedFrom(n, x, axis, eps)
 	if hasSizesFrom(n, weight, x, axis) && hasSizesFrom(n, bias, x, axis) {
-		return n.Op("layer_norm", attrs, x, convertLike(n, weight, x), convertLike(n, bias, x))
+		in := normOperands(n, x, weight, bias)
+		return n.Op("layer_norm", attrs, in[0], in[1], in[2])
 	}
-	normalized := n.Op("layer_norm", attrs, x)
-	if weight != nil {
-		normalized = n.Op("mul", nil, normalized, convertLike(n, weight, x))
-	}
-	if bias != nil {
-		normalized = n.Op("add", nil, normalized, convertLike(n, bias, x))
-	}
-	return normalized
+	return inFloat32(func(*node) []*value {
+		normalized := n.Op("layer_norm", attrs, x)
+		if weight != nil {
+			normalized = n.Op("mul", nil, normalized, convertLike(n, weight, x))
+		}
+		if bias != nil {
+			normalized = n.Op("add", nil, normalized, convertLike(n, bias, x))
+		}
+		return single(normalized)
+	})(n)[0]
 }
 
 // normalizedFrom returns the attributes of a normalization of x over the dimensions from axis on.
@@ -162,7 +186,7 @@ func rmsNormalization(n *node) []*value {
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
 	outputs := single(rmsNorm(n, x, n.Operand(1), axis, eps))
 	if n.IsOutputUsed(1) {
-		converted := atLeastFloat32(n, x)
+		converted := n.Cast(x, atLeastFloat32(x.DType()))
 		attrs := graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "keepdim": true}
 		meanSquare := n.Op("mean", attrs, n.Op("mul", nil, converted, converted))
 		outputs = append(outputs, n.Op("rsqrt", nil, n.Op("add", nil, meanSquare, eps)))
@@ -170,13 +194,20 @@ func rmsNormalization(n *node) []*value {
 	return outputs
 }
 
-// rmsNorm divides x by its root mean square over the dimensions from axis on, and scales the result.
+// rmsNorm divides x by its root mean square over the dimensions from axis on, and scales the result. If the dtypes
+// differ, the quotient is rounded to the dtype of x before it is scaled, as in the function body of the standard.
 func rmsNorm(n *node, x, scale *value, axis int, eps float64) *value {
 	attrs := normalizedFrom(n, x, axis, eps)
 	if hasSizesFrom(n, scale, x, axis) && scale.DType() == x.DType() {
 		return n.Op("rms_norm", attrs, x, scale)
 	}
-	return n.Op("mul", nil, n.Cast(n.Op("rms_norm", attrs, x), scale.DType()), scale)
+	scaled := func(*node) []*value {
+		return single(n.Op("mul", nil, n.Cast(n.Op("rms_norm", attrs, x), scale.DType()), scale))
+	}
+	if scale.DType() == x.DType() {
+		scaled = inFloat32(scaled)
+	}
+	return scaled(n)[0]
 }
 
 // groupNormalization converts GroupNormalization. Scale and bias have an element for each group before operator set 21,
@@ -188,7 +219,7 @@ func groupNormalization(n *node) []*value {
 		weight, bias = repeatGroups(n, weight, groups, channels), repeatGroups(n, bias, groups, channels)
 	}
 	attrs := graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)}
-	return single(n.Op("group_norm", attrs, x, convertLike(n, weight, x), convertLike(n, bias, x)))
+	return single(n.Op("group_norm", attrs, normOperands(n, x, weight, bias)...))
 }
 
 // lrn converts LRN, which divides each element by (bias + alpha/size * s)^beta, where s is the sum of the squares of

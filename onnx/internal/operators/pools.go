@@ -77,8 +77,10 @@ func averagePoolOf(n *node, x *value) *value {
 		attrs["count_include_pad"] = includePadding
 		return n.Op(fmt.Sprintf("avg_pool%dd", len(inputSizes)), attrs, x)
 	}
-	sums := windowSums(n, x, inputSizes, windows)
-	return n.Op("div", nil, sums, windowCounts(n, x.DType(), inputSizes, windows, includePadding))
+	return inFloat32(func(*node) []*value {
+		sums := windowSums(n, x, inputSizes, windows)
+		return single(n.Op("div", nil, sums, windowCounts(n, x.DType(), inputSizes, windows, includePadding)))
+	})(n)[0]
 }
 
 // windowSums returns the sum of each window: a convolution with ones.

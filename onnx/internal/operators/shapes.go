@@ -404,15 +404,21 @@ func scatterElements(n *node) []*value {
 		return single(n.Op("scatter", attrs, x, index, src))
 	}
 	attrs["reduce"] = reduction
-	return single(n.Op("scatter_reduce", attrs, x, index, src))
+	return inFloat32(func(*node) []*value { return single(n.Op("scatter_reduce", attrs, x, index, src)) })(n)
 }
 
 // scatterND converts ScatterND.
 func scatterND(n *node) []*value {
 	reduction := convert.Choice(n, "reduction", n.Text("reduction", "none"), map[string]string{"none": "none",
 		"add": "add", "mul": "mul", "max": "amax", "min": "amin"})
-	return single(n.Op("scatter_nd", graph.Attrs{"reduce": reduction}, n.Operand(0), n.Cast(n.Operand(1), tensor.Int64),
-		n.Operand(2)))
+	scatter := func(n *node) []*value {
+		return single(n.Op("scatter_nd", graph.Attrs{"reduce": reduction}, n.Operand(0),
+			n.Cast(n.Operand(1), tensor.Int64), n.Operand(2)))
+	}
+	if reduction == "add" || reduction == "mul" {
+		scatter = inFloat32(scatter)
+	}
+	return scatter(n)
 }
 
 // compress converts Compress, which keeps the slices along an axis for which operand 1 is true. Without an axis, it

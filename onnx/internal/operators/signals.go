@@ -215,7 +215,8 @@ func bernoulli(n *node) []*value {
 	if dtype == tensor.Invalid {
 		dtype = x.DType()
 	}
-	uniform := n.Emit("rand_like", graph.Attrs{"dtype": x.DType(), "seed": seed(n)}, x)[0]
+	// In float16, a random number would be below 1e-4 with the probability 5e-4.
+	uniform := n.Emit("rand_like", graph.Attrs{"dtype": atLeastFloat32(x.DType()), "seed": seed(n)}, x)[0]
 	return single(n.Cast(n.Op("lt", nil, uniform, x), dtype))
 }
 
@@ -233,8 +234,8 @@ func multinomial(n *node) []*value {
 		n.Failf("want [batch, classes] and a number of samples, got %s and %d", tensor.Sizes(sizes), count)
 	}
 	cumulative := n.Op("cumsum", graph.Attrs{"dim": 1}, n.Op("softmax", graph.Attrs{"dim": 1}, x))
-	uniform := n.Emit("rand", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(count), sym.Of(1)), "dtype": x.DType(),
-		"seed": seed(n)})[0]
+	uniform := n.Emit("rand", graph.Attrs{"size": n.SizesAttr(sizes[0], sym.Of(count), sym.Of(1)),
+		"dtype": atLeastFloat32(x.DType()), "seed": seed(n)})[0]
 	// The class is the number of cumulative sums that are at most the random number. It is limited to the last class,
 	// because rounding may leave the last sum below 1. The comparison has shape [batch, samples, classes].
 	below := n.Op("le", nil, n.Op("unsqueeze", graph.Attrs{"dim": 1}, cumulative), uniform)

@@ -102,15 +102,22 @@ func groupNorm(n *node) []*value {
 		x = n.Op("permute", graph.Attrs{"dims": []int{0, 3, 1, 2}}, x)
 	}
 	groups := checkedGroups(n, x, n.Int("groups", 0))
-	normalized := n.Op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)}, x,
-		convertLike(n, n.Operand(1), x), convertLike(n, n.Operand(2), x))
-	switch activation := n.Int("activation", 0); activation {
-	case 0: // none
-	case 1:
-		normalized = n.Op("silu", nil, normalized)
-	default:
+	activation := n.Int("activation", 0)
+	if activation != 0 && activation != 1 {
 		n.Failf("activation %d is not supported", activation)
 	}
+	normalize := func(*node) []*value {
+		y := n.Op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)},
+			normOperands(n, x, n.Operand(1), n.Operand(2))...)
+		if activation == 1 {
+			y = n.Op("silu", nil, y)
+		}
+		return single(y)
+	}
+	if activation == 1 {
+		normalize = inFloat32(normalize)
+	}
+	normalized := normalize(n)[0]
 	if isChannelsLast {
 		normalized = n.Op("permute", graph.Attrs{"dims": []int{0, 2, 3, 1}}, normalized)
 	}

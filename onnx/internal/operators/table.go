@@ -16,31 +16,35 @@ var Standard = mergeTables(elements, activations, reductions, shapes, products, 
 // Microsoft has the converters of the domain com.microsoft, the operators that ONNX Runtime adds to the standard.
 var Microsoft = map[string]converter{
 	// Activations.
-	"QuickGelu": swish(1.702), "Gelu": biasGelu("none"), "BiasGelu": biasGelu("none"), "FastGelu": biasGelu("tanh"),
-	"BiasSplitGelu": biasSplitGelu,
+	"QuickGelu": inFloat32(swish(1.702)), "Gelu": inFloat32(biasGelu("none")), "BiasGelu": inFloat32(biasGelu("none")),
+	"FastGelu": inFloat32(biasGelu("tanh")), "BiasSplitGelu": inFloat32(biasSplitGelu),
 
 	// Products.
-	"FusedMatMul": fusedMatMul, "TransposeMatMul": fusedMatMul, "FusedGemm": fusedGemm, "FusedConv": fusedConv,
+	"FusedMatMul": inFloat32(fusedMatMul), "TransposeMatMul": inFloat32(fusedMatMul), "FusedGemm": inFloat32(fusedGemm),
+	"FusedConv":   inFloat32(fusedConv),
 	"MatMulNBits": matMulNBits, "GatherBlockQuantized": gatherBlockQuantized,
 
 	// Normalizations and embeddings. The bias of a normalized sum is operand 4 or 3.
-	"SkipLayerNormalization":           skipNorm(4, layerNormOfSum),
-	"SkipSimplifiedLayerNormalization": skipNorm(3, rmsNormOfSum), "GroupNorm": groupNorm,
-	"EmbedLayerNormalization":  embedLayerNormalization,
-	"QEmbedLayerNormalization": quantizedEmbedLayerNormalization,
+	"SkipLayerNormalization":           inFloat32(skipNorm(4, layerNormOfSum)),
+	"SkipSimplifiedLayerNormalization": inFloat32(skipNorm(3, rmsNormOfSum)), "GroupNorm": groupNorm,
+	"EmbedLayerNormalization":  inFloat32(embedLayerNormalization),
+	"QEmbedLayerNormalization": inFloat32(quantizedEmbedLayerNormalization),
 
 	// Attention.
-	"Attention": projectedAttention, "MultiHeadAttention": multiHeadAttention, "QAttention": quantizedAttention,
-	"GroupQueryAttention": groupQueryAttention, "RotaryEmbedding": microsoftRotaryEmbedding,
+	"Attention": inFloat32(projectedAttention), "MultiHeadAttention": inFloat32(multiHeadAttention),
+	"QAttention": inFloat32(quantizedAttention), "GroupQueryAttention": groupQueryAttention,
+	"RotaryEmbedding": microsoftRotaryEmbedding,
 
 	// Quantization.
 	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
-	"QLinearAdd": qlinearBinary("add"), "QLinearMul": qlinearBinary("mul"), "QLinearConcat": qlinearConcat,
-	"QLinearWhere": qlinearWhere, "QGemm": qGemm,
-	"QLinearSigmoid": qlinearUnary(sigmoidOf), "QLinearLeakyRelu": qlinearUnary(leakyReluOf),
-	"QLinearSoftmax": qlinearUnary(softmaxOf), "QLinearAveragePool": qlinearUnary(channelsFirst(averagePoolOf)),
-	"QLinearGlobalAveragePool": qlinearUnary(channelsFirst(globalAverage)),
-	"MatMulIntegerToFloat":     integerToFloat, "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
+	"QLinearAdd": inFloat32(qlinearBinary("add")), "QLinearMul": inFloat32(qlinearBinary("mul")),
+	"QLinearConcat": inFloat32(qlinearConcat),
+	"QLinearWhere":  inFloat32(qlinearWhere), "QGemm": inFloat32(qGemm),
+	"QLinearSigmoid": inFloat32(qlinearUnary(sigmoidOf)), "QLinearLeakyRelu": inFloat32(qlinearUnary(leakyReluOf)),
+	"QLinearSoftmax":           inFloat32(qlinearUnary(softmaxOf)),
+	"QLinearAveragePool":       inFloat32(qlinearUnary(channelsFirst(averagePoolOf))),
+	"QLinearGlobalAveragePool": inFloat32(qlinearUnary(channelsFirst(globalAverage))),
+	"MatMulIntegerToFloat":     inFloat32(integerToFloat), "DynamicQuantizeMatMul": dynamicQuantizeMatMul,
 	"DynamicQuantizeLSTM": dynamicQuantizeLSTM,
 }
 
@@ -64,93 +68,108 @@ var elements = map[string]converter{
 	"Atan": unary("atan"), "Atanh": unary("atanh"), "Ceil": unary("ceil"), "Cos": unary("cos"), "Cosh": unary("cosh"),
 	"Erf": unary("erf"), "Exp": unary("exp"), "Floor": unary("floor"), "IsNaN": unary("isnan"), "Log": unary("log"),
 	"Neg": unary("neg"), "Not": unary("logical_not"), "Reciprocal": unary("reciprocal"), "Round": unary("round"),
-	"Sigmoid": unary("sigmoid"), "Sign": unary("sign"), "Sin": unary("sin"), "Sinh": unary("sinh"), "Sqrt": unary("sqrt"),
-	"Tan": unary("tan"), "Tanh": unary("tanh"), "BitwiseNot": unary("bitwise_not"), "IsInf": isInf,
+	"Sigmoid": unary("sigmoid"), "Sign": unary("sign"), "Sin": unary("sin"), "Sinh": unary("sinh"),
+	"Sqrt": unary("sqrt"),
+	"Tan":  unary("tan"), "Tanh": unary("tanh"), "BitwiseNot": unary("bitwise_not"), "IsInf": isInf,
 	"Identity": identity, "BitCast": bitCast, "Cast": castOp, "CastLike": castLike, "Clip": clip,
-	"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": pow,
+	"Add": binary("add"), "Sub": binary("sub"), "Mul": binary("mul"), "Div": binary("div"), "Pow": inFloat32(pow),
 	"Mod": mod, "And": binary("logical_and"), "Or": binary("logical_or"), "Xor": binary("logical_xor"),
 	"Equal": binary("eq"), "Greater": binary("gt"), "GreaterOrEqual": binary("ge"), "Less": binary("lt"),
 	"LessOrEqual": binary("le"), "BitwiseAnd": binary("bitwise_and"), "BitwiseOr": binary("bitwise_or"),
 	"BitwiseXor": binary("bitwise_xor"), "BitShift": bitShift, "Max": extremum("maximum"), "Min": extremum("minimum"),
-	"Sum": sumOf, "Mean": meanOf, "Where": where,
+	"Sum": inFloat32(sumOf), "Mean": inFloat32(meanOf), "Where": where,
 }
 
 // Activations.
 var activations = map[string]converter{
 	"Relu": unary("relu"), "LeakyRelu": leakyRelu, "PRelu": prelu, "Elu": elu, "Celu": celu, "Selu": selu,
-	"Gelu": gelu, "HardSigmoid": hardSigmoid, "HardSwish": hardSwish, "Mish": mish, "Softplus": softplus,
-	"Softsign": softsign, "Shrink": shrink, "ThresholdedRelu": thresholdedRelu, "Softmax": softmax("softmax"),
-	"LogSoftmax": softmax("log_softmax"), "Hardmax": hardmax, "Dropout": dropout,
-	"Swish": swish(1), "SwiGLU": swiGLU,
-	"Affine": affine, "Scale": scale, "ScaledTanh": scaledTanh, "ParametricSoftplus": parametricSoftplus,
+	"Gelu": gelu, "HardSigmoid": inFloat32(hardSigmoid), "HardSwish": hardSwish, "Mish": mish, "Softplus": softplus,
+	"Softsign": inFloat32(softsign), "Shrink": inFloat32(shrink), "ThresholdedRelu": thresholdedRelu,
+	"Softmax":    softmax("softmax"),
+	"LogSoftmax": softmax("log_softmax"), "Hardmax": hardmax, "Dropout": inFloat32(dropout),
+	"Swish": inFloat32(swish(1)), "SwiGLU": inFloat32(swiGLU),
+	"Affine": inFloat32(affine), "Scale": scale, "ScaledTanh": inFloat32(scaledTanh),
+	"ParametricSoftplus": inFloat32(parametricSoftplus),
 }
 
 // Reductions.
 var reductions = map[string]converter{
 	"ReduceSum": reduce("sum"), "ReduceMean": reduce("mean"), "ReduceMax": reduce("amax"), "ReduceMin": reduce("amin"),
-	"ReduceProd": reduce("prod"), "ReduceL1": reduce("l1"), "ReduceL2": reduce("l2"), "ReduceLogSum": reduce("logsum"),
-	"ReduceLogSumExp": reduce("logsumexp"), "ReduceSumSquare": reduce("sumsquare"),
-	"ArgMax": argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "TopK": topK,
+	"ReduceProd": inFloat32(reduce("prod")), "ReduceL1": inFloat32(reduce("l1")), "ReduceL2": inFloat32(reduce("l2")),
+	"ReduceLogSum": inFloat32(reduce("logsum")), "ReduceLogSumExp": inFloat32(reduce("logsumexp")),
+	"ReduceSumSquare": inFloat32(reduce("sumsquare")),
+	"ArgMax":          argExtremum("argmax"), "ArgMin": argExtremum("argmin"), "TopK": topK,
 	"CumSum": cumulative("cumsum", 0), "CumProd": cumulative("cumprod", 1), // the neutral element of each op
-	"LpNormalization": lpNormalization,
+	"LpNormalization": inFloat32(lpNormalization),
 }
 
 // Shapes and indexing.
 var shapes = map[string]converter{
-	"Shape": shapeOp, "Size": sizeOp, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze, "Unsqueeze": unsqueeze,
-	"Transpose": transpose, "Expand": expand, "Tile": tile, "Concat": concat, "Split": split, "Slice": slice, "Pad": pad,
+	"Shape": shapeOp, "Size": sizeOp, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze,
+	"Unsqueeze": unsqueeze,
+	"Transpose": transpose, "Expand": expand, "Tile": tile, "Concat": concat, "Split": split, "Slice": slice,
+	"Pad":    pad,
 	"Gather": gather, "GatherElements": gatherElements, "GatherND": gatherND, "Scatter": scatterElements,
-	"ScatterElements": scatterElements, "ScatterND": scatterND, "Compress": compress, "NonZero": nonZero, "Unique": unique,
+	"ScatterElements": scatterElements, "ScatterND": scatterND, "Compress": compress, "NonZero": nonZero,
+	"Unique": unique,
 	"OneHot": oneHot, "Constant": constant, "ConstantOfShape": constantOfShape, "Range": rangeOp, "EyeLike": eyeLike,
 	"Trilu": trilu, "DepthToSpace": depthToSpace, "SpaceToDepth": spaceToDepth, "ReverseSequence": reverseSequence,
 	"TensorScatter": tensorScatter,
-	"Crop":          crop, "CenterCropPad": centerCropPad, "Col2Im": col2Im,
+	"Crop":          crop, "CenterCropPad": centerCropPad, "Col2Im": inFloat32(col2Im),
 }
 
 // Products and windows.
 var products = map[string]converter{
-	"MatMul": matMul, "Gemm": gemm, "Einsum": einsum, "Det": det, "Conv": conv, "ConvTranspose": convTranspose,
-	"DeformConv": deformConv, "CausalConvWithState": causalConv, "LinearAttention": linearAttention,
-	"MaxPool": maxPool, "AveragePool": averagePool, "LpPool": lpPool, "MaxUnpool": maxUnpool, "MaxRoiPool": maxRoiPool,
-	"Attention": attention, "RotaryEmbedding": rotaryEmbedding,
+	"MatMul": matMul, "Gemm": inFloat32(gemm), "Einsum": inFloat32(einsum), "Det": inFloat32(det), "Conv": conv,
+	"ConvTranspose": inFloat32(convTranspose), "DeformConv": inFloat32(deformConv),
+	"CausalConvWithState": inFloat32(causalConv),
+	"LinearAttention":     linearAttention,
+	"MaxPool":             maxPool, "AveragePool": averagePool, "LpPool": inFloat32(lpPool), "MaxUnpool": maxUnpool,
+	"MaxRoiPool": inFloat32(maxRoiPool),
+	"Attention":  inFloat32(attention), "RotaryEmbedding": rotaryEmbedding,
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
 
 // Normalizations.
 var normalizations = map[string]converter{
-	"BatchNormalization": batchNormalization, "InstanceNormalization": instanceNormalization, "LRN": lrn,
+	"BatchNormalization": batchNormalization, "InstanceNormalization": instanceNormalization, "LRN": inFloat32(lrn),
 	"LayerNormalization": layerNormalization, "GroupNormalization": groupNormalization,
-	"MeanVarianceNormalization": meanVarianceNormalization, "RMSNormalization": rmsNormalization,
+	"MeanVarianceNormalization": inFloat32(meanVarianceNormalization), "RMSNormalization": rmsNormalization,
 	"SimplifiedLayerNormalization": rmsNormalization, // ONNX Runtime adds it to the default domain
 }
 
 // Losses.
 var losses = map[string]converter{
-	"NegativeLogLikelihoodLoss": nllLoss, "SoftmaxCrossEntropyLoss": crossEntropyLoss,
+	"NegativeLogLikelihoodLoss": inFloat32(nllLoss), "SoftmaxCrossEntropyLoss": inFloat32(crossEntropyLoss),
 }
 
 // Images and boxes.
 var vision = map[string]converter{
-	"Resize": resize, "Upsample": upsample, "GridSample": gridSample, "AffineGrid": affineGrid, "RoiAlign": roiAlign,
-	"NonMaxSuppression": nonMaxSuppression, "ImageScaler": imageScaler,
+	"Resize": resize, "Upsample": upsample, "GridSample": inFloat32(gridSample), "AffineGrid": inFloat32(affineGrid),
+	"RoiAlign": inFloat32(roiAlign), "NonMaxSuppression": nonMaxSuppression, "ImageScaler": inFloat32(imageScaler),
 }
 
 // Recurrent networks: an op, and its maximum number of operands.
 var recurrents = map[string]converter{
-	"RNN": recurrent("onnx_rnn", 6), "LSTM": recurrent("onnx_lstm", 8), "GRU": recurrent("onnx_gru", 6),
+	"RNN": inFloat32(recurrent("onnx_rnn", 6)), "LSTM": inFloat32(recurrent("onnx_lstm", 8)),
+	"GRU": inFloat32(recurrent("onnx_gru", 6)),
 }
 
 // Quantization.
 var quantized = map[string]converter{
-	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear, "DynamicQuantizeLinear": dynamicQuantizeLinear,
-	"MatMulInteger": matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul, "QLinearConv": qlinearConv,
+	"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
+	"DynamicQuantizeLinear": dynamicQuantizeLinear,
+	"MatMulInteger":         matMulInteger, "ConvInteger": convInteger, "QLinearMatMul": qlinearMatMul,
+	"QLinearConv": qlinearConv,
 }
 
 // Signals, text and random numbers. A cosine window is a - b*cos(x) + c*cos(2x) for the three numbers a, b, c.
 var signals = map[string]converter{
 	"HannWindow": cosineWindow(0.5, 0.5, 0), "HammingWindow": cosineWindow(25.0/46, 21.0/46, 0),
 	"BlackmanWindow": cosineWindow(0.42, 0.5, 0.08),
-	"DFT":            dft, "STFT": stft, "MelWeightMatrix": melWeightMatrix, "TfIdfVectorizer": tfIdf,
-	"RandomNormal": random("randn"), "RandomUniform": random("rand"), "RandomNormalLike": randomLike("randn"),
-	"RandomUniformLike": randomLike("rand"), "Bernoulli": bernoulli, "Multinomial": multinomial,
+	"DFT":            inFloat32(dft), "STFT": inFloat32(stft), "MelWeightMatrix": melWeightMatrix,
+	"TfIdfVectorizer": tfIdf,
+	"RandomNormal":    inFloat32(random("randn")), "RandomUniform": inFloat32(random("rand")),
+	"RandomNormalLike": inFloat32(randomLike("randn")), "RandomUniformLike": inFloat32(randomLike("rand")),
+	"Bernoulli": inFloat32(bernoulli), "Multinomial": inFloat32(multinomial),
 }
