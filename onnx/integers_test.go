@@ -429,8 +429,8 @@ func TestIntegerRows(t *testing.T) {
 
 		// Scattering. Indices repeat, so that the reductions combine the element with two others.
 		zero, three := new(big.Int), big.NewInt(3)
-		updates := integers(dtype, []int{2 * count}, slices.Concat(numbers, repeated(three, count))...)
-		data := integers(dtype, []int{count}, repeated(greatest, count)...)
+		updates := integers(dtype, []int{2 * count}, slices.Concat(numbers, repeatedInteger(three, count))...)
+		data := integers(dtype, []int{count}, repeatedInteger(greatest, count)...)
 		indices := make([]int64, 2*count)
 		for i := range indices {
 			indices[i] = int64(i % count)
@@ -449,7 +449,7 @@ func TestIntegerRows(t *testing.T) {
 			for _, x := range numbers {
 				want = append(want, wrapped(dtype, f(old, x)))
 			}
-			data, attr := integers(dtype, []int{count}, repeated(old, count)...), attrText("reduction", reduction)
+			data, attr := integers(dtype, []int{count}, repeatedInteger(old, count)...), attrText("reduction", reduction)
 			operands := []*tensor.Tensor{data, i64([]int{2 * count}, indices...), updates}
 			runIntegers(t, 18, "ScatterElements", operands, dtype, want, attr)
 			operands[1] = i64([]int{2 * count, 1}, indices...)
@@ -516,7 +516,7 @@ func TestIntegerRows(t *testing.T) {
 				slices.Concat(numbers, []*big.Int{zero}), nil},
 			{"Col2Im", 18, []*tensor.Tensor{integers(dtype, []int{1, 1, count}, numbers...), i64([]int{1}, int64(count)),
 				i64([]int{1}, 1)}, numbers, nil},
-			{"TensorScatter", 24, []*tensor.Tensor{integers(dtype, []int{1, count, 1}, repeated(greatest, count)...),
+			{"TensorScatter", 24, []*tensor.Tensor{integers(dtype, []int{1, count, 1}, repeatedInteger(greatest, count)...),
 				integers(dtype, []int{1, count, 1}, numbers...)}, numbers, nil},
 			{"Resize", 13, []*tensor.Tensor{image, nil, f32([]int{4}, 1, 1, 2, 1)}, slices.Concat(numbers, numbers), nil},
 			{"Upsample", 9, []*tensor.Tensor{image, f32([]int{4}, 1, 1, 2, 1)}, slices.Concat(numbers, numbers), nil},
@@ -544,7 +544,7 @@ func TestIntegerRows(t *testing.T) {
 	}
 }
 
-func repeated(x *big.Int, count int) []*big.Int { return slices.Repeat([]*big.Int{x}, count) }
+func repeatedInteger(x *big.Int, count int) []*big.Int { return slices.Repeat([]*big.Int{x}, count) }
 
 // TestIntegerSpecials tests operators whose results have other dtypes, or do not follow from one element.
 func TestIntegerSpecials(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// resized has the parameters of Resize over one dimension.
-type resized struct {
+// resizedAxis has the parameters of Resize over one dimension.
+type resizedAxis struct {
 	coordinates, nearest string
 	in, out              int
 	scale                *big.Rat // exact: a float32, or out/in
@@ -23,7 +23,7 @@ type resized struct {
 // position returns the position of an index of the result, by the text of the operator. In align_corners, the length of
 // the result is not rounded, as in ONNX's test cases. A factor of 1 keeps a dimension: tf_half_pixel_for_nn would
 // otherwise mix the channels of an image.
-func (r resized) position(i int) *big.Rat {
+func (r resizedAxis) position(i int) *big.Rat {
 	rat := func(number int) *big.Rat { return new(big.Rat).SetInt64(int64(number)) }
 	half := big.NewRat(1, 2)
 	index, last := rat(i), rat(r.in-1)
@@ -66,7 +66,7 @@ func (r resized) position(i int) *big.Rat {
 }
 
 // rounded returns a position as the index of an element.
-func (r resized) rounded(p *big.Rat) int {
+func (r resizedAxis) rounded(p *big.Rat) int {
 	floor := func(x *big.Rat) int { return int(new(big.Int).Div(x.Num(), x.Denom()).Int64()) } // Div rounds down
 	half := big.NewRat(1, 2)
 	ceil := func(x *big.Rat) int { return -floor(new(big.Rat).Neg(x)) }
@@ -88,7 +88,7 @@ func (r resized) rounded(p *big.Rat) int {
 const outside = -7
 
 // element returns the element of the result at an index. Element i of the operand is valueOf(i).
-func (r resized) element(i int, mode string) float64 {
+func (r resizedAxis) element(i int, mode string) float64 {
 	p := r.position(i)
 	if r.coordinates == "tf_crop_and_resize" && (p.Sign() < 0 || p.Cmp(new(big.Rat).SetInt64(int64(r.in-1))) > 0) {
 		return outside
@@ -167,7 +167,7 @@ func TestResizePositions(t *testing.T) {
 // dimension.
 func checkResize(t *testing.T, opset int64, coordinates, mode string, in int, scale float32, bySizes bool) {
 	t.Helper()
-	r := resized{coordinates: coordinates, nearest: mode, in: in, out: int(float32(in) * scale),
+	r := resizedAxis{coordinates: coordinates, nearest: mode, in: in, out: int(float32(in) * scale),
 		scale: new(big.Rat).SetFloat64(float64(scale))}
 	if r.out == 0 {
 		return

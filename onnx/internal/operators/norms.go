@@ -219,7 +219,8 @@ func groupNormalization(n *node) []*value {
 		weight, bias = repeatGroups(n, weight, groups, channels), repeatGroups(n, bias, groups, channels)
 	}
 	attrs := graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)}
-	return single(n.Op("group_norm", attrs, normOperands(n, x, weight, bias)...))
+	in := normOperands(n, x, weight, bias)
+	return single(n.Op("group_norm", attrs, in[0], in[1], in[2]))
 }
 
 // lrn converts LRN, which divides each element by (bias + alpha/size * s)^beta, where s is the sum of the squares of

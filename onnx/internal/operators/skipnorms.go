@@ -107,8 +107,8 @@ func groupNorm(n *node) []*value {
 		n.Failf("activation %d is not supported", activation)
 	}
 	normalize := func(*node) []*value {
-		y := n.Op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)},
-			normOperands(n, x, n.Operand(1), n.Operand(2))...)
+		in := normOperands(n, x, n.Operand(1), n.Operand(2))
+		y := n.Op("group_norm", graph.Attrs{"num_groups": groups, "eps": n.Float("epsilon", 1e-5)}, in[0], in[1], in[2])
 		if activation == 1 {
 			y = n.Op("silu", nil, y)
 		}
