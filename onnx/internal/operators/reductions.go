@@ -346,11 +346,15 @@ func topK(n *node) []*value {
 	} else {
 		attrs["k"] = n.IntAttr(n.Operand(1))
 	}
-	if !x.DType().IsBareUnsigned() {
-		return n.Ops("topk", attrs, x)
+	ordered := x
+	if x.DType().IsBareUnsigned() {
+		ordered = n.Cast(orderedInt64(n, x), tensor.Int64)
 	}
-	out := n.Ops("topk", attrs, n.Cast(orderedInt64(n, x), tensor.Int64))
-	out[0] = n.Cast(undoOrderedInt64(n, out[0], x.DType()), x.DType())
+	out := n.Ops("topk", attrs, ordered)
+	out[1] = out[1].WithType(tensor.Int64, n.Rank(x)) // of a k that is computed
+	if ordered != x {
+		out[0] = n.Cast(undoOrderedInt64(n, out[0], x.DType()), x.DType())
+	}
 	return out
 }
 
