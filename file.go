@@ -136,19 +136,27 @@ func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err erro
 	return nil
 }
 
-// parse reads a graph file, or the text of a graph, without inferring it.
+// parse reads a graph file, or the text of a graph in a file NAME.txt, without inferring it.
 func (f *File) parse(ctx context.Context, r io.Reader, dir string) (err error) {
 	if strings.EqualFold(path.Ext(filepath.ToSlash(f.path)), ".txt") {
-		var text []byte
-		if text, err = io.ReadAll(r); err == nil {
-			f.signature, err = graph.Parse(string(text), f.Loader.Lookup)
+		text, err := io.ReadAll(r)
+		if err != nil {
+			return err
 		}
+		if bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
+			return f.parseJSON(ctx, bytes.NewReader(text), dir)
+		}
+		f.signature, err = graph.Parse(string(text), f.Loader.Lookup)
 		var mistake *graph.Error
 		if errors.As(err, &mistake) {
 			mistake.File = f.path
 		}
 		return err
 	}
+	return f.parseJSON(ctx, r, dir)
+}
+
+func (f *File) parseJSON(ctx context.Context, r io.Reader, dir string) (err error) {
 	options := graphfile.Options{Context: ctx, Name: f.path, FS: f.Loader.FS, Dir: dir}
 	if f.Loader.KeepGoing {
 		f.signature, f.ignored, err = graphfile.ParseSome(r, f.Loader.Lookup, options)
