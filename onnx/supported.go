@@ -85,7 +85,6 @@ var operatorsSince = map[int]string{
 
 // restrictions has [SupportedOperator.Restrictions] by domain and name of the operator.
 var restrictions = map[string][]string{
-	"Constant":         {"no sparse tensors"},
 	"DeformConv":       {"two spatial dimensions, padded alike on both sides"},
 	"MaxRoiPool":       {"regions and sizes of images must be known before the graph runs"},
 	"QuantizeLinear":   {"quantized elements of 4, 8 and 16 bits"},

@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -21,6 +23,9 @@ type Model struct {
 	file      *modelfile.File
 	functions map[functionKey]*pb.FunctionProto
 	symbols   map[string]string // the symbol of each dim_param that is no identifier; see dimnames.go
+	// cycles has the error of the first node of each cycle, and cycleErrors all of them: see order.go.
+	cycles      map[*pb.NodeProto]error
+	cycleErrors []error
 }
 
 // functionKey identifies a function of a model.
@@ -28,11 +33,13 @@ type functionKey struct{ domain, name, overload string }
 
 // NewModel returns the model in a file.
 func NewModel(file *modelfile.File) *Model {
-	m := &Model{file: file, functions: map[functionKey]*pb.FunctionProto{}, symbols: map[string]string{}}
+	m := &Model{file: file, functions: map[functionKey]*pb.FunctionProto{}, symbols: map[string]string{},
+		cycles: map[*pb.NodeProto]error{}}
 	for _, f := range file.Proto.Functions {
 		m.functions[functionKey{CanonicalDomain(f.Domain), f.Name, f.Overload}] = f
 	}
 	m.nameSymbols()
+	m.sortNodes()
 	return m
 }
 
@@ -127,7 +134,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 		opsets[""] = 1 // models older than operator sets
 	}
 	if !o.SkipErrors {
-		if err := m.checkSupported(o.Table); err != nil {
+		if err := cmp.Or(errors.Join(m.cycleErrors...), m.checkSupported(o.Table)); err != nil {
 			return nil, err
 		}
 	}

@@ -69,6 +69,9 @@ func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, followi
 // convert looks up the operands in the scope (readProto) and calls the converter of the node's operator.
 func (n *Node) convert(domain string) (out []*Value, err error) {
 	defer Recover(&err)
+	if err := n.model.cycles[n.proto]; err != nil {
+		return nil, err
+	}
 	if err := n.readProto(); err != nil {
 		return nil, err
 	}
@@ -158,11 +161,7 @@ func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error)
 		}
 	}
 	const firstNode = 0
-	body := &pb.GraphProto{Node: function.Node} // convertNodes takes a graph
-	for _, name := range function.Output {
-		body.Output = append(body.Output, &pb.ValueInfoProto{Name: name})
-	}
-	if n.finalOutputs, err = n.convertNodes(body, firstNode, bodyScope, bodyFrame); err != nil {
+	if n.finalOutputs, err = n.convertNodes(functionBody(function), firstNode, bodyScope, bodyFrame); err != nil {
 		return nil, fmt.Errorf("function: %w", err)
 	}
 	out := make([]*Value, len(function.Output))
@@ -170,6 +169,18 @@ func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error)
 		out[i] = bodyScope.values[name]
 	}
 	return out, nil
+}
+
+// functionBody returns a function as a graph.
+func functionBody(f *pb.FunctionProto) *pb.GraphProto {
+	body := &pb.GraphProto{Node: f.Node}
+	for _, name := range f.Input {
+		body.Input = append(body.Input, &pb.ValueInfoProto{Name: name})
+	}
+	for _, name := range f.Output {
+		body.Output = append(body.Output, &pb.ValueInfoProto{Name: name})
+	}
+	return body
 }
 
 // title identifies the node in errors.
