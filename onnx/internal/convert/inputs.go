@@ -22,14 +22,21 @@ import (
 // addModelInputs adds the inputs of the main graph to the graph and to the scope.
 func (im *importer) addModelInputs(proto *pb.GraphProto, mainScope *scope, frame *frame) error {
 	for _, declared := range proto.Input {
-		if mainScope.values[declared.Name] != nil {
-			continue // an initializer replaces the input
+		weight := mainScope.values[declared.Name]
+		if weight != nil && !im.isDefault(weight) {
+			continue // the initializer replaces the input
 		}
 		if reason := im.opts.UnavailableInputs[declared.Name]; frame.skipsInvalidNodes && reason != nil {
 			im.skipValue(mainScope, "input", declared.Name, reason)
 			continue
 		}
-		v, err := im.addModelInput(declared)
+		var v *Value
+		var err error
+		if weight != nil {
+			v, err = im.addDefaultInput(declared, weight.data)
+		} else {
+			v, err = im.addModelInput(declared)
+		}
 		if err == nil {
 			mainScope.values[declared.Name], err = v, im.graph.Err()
 		}
@@ -88,16 +95,95 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	input, err := im.addInputOf(declared.Name, dtype, dims)
+	if err == nil {
+		input.hasStrings = hasStrings
+	}
+	return input, err
+}
+
+// addInputOf adds an input of the main graph with the given sizes.
+func (im *importer) addInputOf(name string, dtype tensor.DType, dims []graph.Dim) (_ *Value, err error) {
 	im.declareSymbols(dims)
-	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
+	v := im.graph.InputDims(name, dtype, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true // setName must not rename the input
-	input := &Value{name: declared.Name, graphValue: v, hasStrings: hasStrings}
+	input := &Value{name: name, graphValue: v}
 	hasSymbols := v.Dims != nil && len(im.symbols.Inputs()) > 0 // Model.Signature binds no symbols
 	if hasSymbols {
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
 		}
 		im.addSymbolInputs(input, dims)
+	}
+	return input, nil
+}
+
+// The levels of Options.constantDefaults: which initializers that are inputs are constants.
+const (
+	noDefaults      = iota
+	integerDefaults // those of integers and bools, which many operators need before the run
+	allDefaults
+	defaultLevels
+)
+
+// weightsOfInputs returns the initializers of the main graph that are also inputs and may be their defaults.
+func (m *Model) weightsOfInputs() (list []*pb.TensorProto) {
+	isInput := map[string]bool{}
+	for _, input := range m.file.Proto.Graph.Input {
+		isInput[input.Name] = true
+	}
+	for _, weight := range m.file.Proto.Graph.Initializer {
+		if isInput[weight.Name] {
+			list = append(list, weight)
+		}
+	}
+	return list
+}
+
+// isDefault reports whether an initializer that is also an input is the default of this input. An initializer whose
+// elements are not of the dtype of the tensor, such as strings, is a constant.
+func (im *importer) isDefault(weight *Value) bool {
+	if weight.data == nil || weight.hasStrings || weight.elementType != pb.Undefined {
+		return false
+	}
+	isInteger := weight.DType().IsIntegral(true)
+	return im.opts.constantDefaults == noDefaults || im.opts.constantDefaults == integerDefaults && !isInteger
+}
+
+// addDefaultInput adds an input with a default. It has the declared shape if the default has it too, otherwise the shape
+// of the default. If the options give the input another shape, the input has no default.
+func (im *importer) addDefaultInput(declared *pb.ValueInfoProto, weight *tensor.Tensor) (*Value, error) {
+	fixed := make([]graph.Dim, weight.Rank())
+	for i, size := range weight.Shape {
+		fixed[i].Size = size
+	}
+	dims, hasDefault := fixed, true
+	if shape := declared.Shape(); shape != nil && len(shape.Dim) == len(fixed) {
+		var err error
+		if dims, err = im.declaredDims(declared.Name, shape); err != nil {
+			return nil, err
+		}
+		for i, dim := range dims {
+			if !dim.IsNumber() || dim.Size == fixed[i].Size {
+				continue
+			}
+			if shape.Dim[i].DimValue != nil {
+				dims, hasDefault = fixed, true
+				break
+			}
+			hasDefault = false
+		}
+	}
+	input, err := im.addInputOf(declared.Name, weight.DType, dims)
+	if err != nil || !hasDefault {
+		return input, err
+	}
+	input.graphValue.Default = weight.Contiguous()
+	for i, dim := range dims {
+		if bounds, ok := im.graph.Symbols[dim.Symbol]; ok && bounds.Hint == nil {
+			bounds.Hint = &weight.Shape[i]
+			im.graph.Symbols[dim.Symbol] = bounds
+		}
 	}
 	return input, nil
 }

@@ -64,6 +64,8 @@ type Options struct {
 	UnavailableInputs map[string]error // the reasons why inputs are not available, by input; used if SkipErrors is set
 	Context           context.Context  // cancels the conversion; may be nil
 	SkipErrors        bool             // whether the conversion continues after mistakes: see skipped.go
+
+	constantDefaults int // which defaults of inputs are constants: see inputs.go
 }
 
 // CanonicalDomain returns the canonical name of a domain. The default domain has the names "" and "ai.onnx". The
@@ -93,15 +95,21 @@ func opsetsOf(imports []*pb.OperatorSetIDProto) (map[string]int, error) {
 func (m *Model) Signature() *graph.Graph {
 	im := m.importer(Options{})
 	im.graph.Symbols = map[string]graph.Bounds{}
-	weights := map[string]bool{}
-	for _, proto := range m.file.Proto.Graph.Initializer {
-		weights[proto.Name] = true
+	weights := &scope{importer: im, values: map[string]*Value{}}
+	_ = im.addInitializers(&pb.GraphProto{Initializer: m.weightsOfInputs()}, weights, &frame{skipsInvalidNodes: true})
+	for _, initializer := range m.file.Proto.Graph.Initializer {
+		if weights.values[initializer.Name] == nil {
+			weights.values[initializer.Name] = &Value{} // a constant
+		}
 	}
 	for _, input := range m.file.Proto.Graph.Input {
-		if weights[input.Name] || input.TensorType() != nil && input.TensorType().Shape == nil {
-			continue
+		switch weight := weights.values[input.Name]; {
+		case weight != nil && im.isDefault(weight):
+			_, _ = im.addDefaultInput(input, weight.data)
+		case weight != nil || input.TensorType() != nil && input.TensorType().Shape == nil:
+		default:
+			_, _ = im.addModelInput(input)
 		}
-		_, _ = im.addModelInput(input)
 		_ = im.graph.TakeErr() // an unsupported input is omitted
 	}
 	return im.graph
@@ -140,7 +148,7 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	}
 
 	// After the conversion, the graph's symbols get default sizes in place of the example sizes.
-	best, err := m.convertAtBestHints(o, opsets)
+	best, err := m.convertWithDefaults(o, opsets)
 	switch {
 	case err != nil:
 		return nil, err
@@ -152,6 +160,29 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	}
 	defer best.Graph.SetContext(context.Background()) // the graph may be used after the context of the import has ended
 	return best, rebind(best.Graph, best.Graph.BoundSizes())
+}
+
+// allWeightsAreInputs is the last version of the file format in which all initializers must be inputs.
+const allWeightsAreInputs = 3
+
+// convertWithDefaults converts the model with the initializers of inputs as their defaults. If that fails because
+// operators need the values before the run, it converts the model with fewer defaults: the others are constants. In a
+// file of version 3, a weight is an input even if no run is meant to override it. There, defaults are also given up if
+// shapes would depend on them.
+func (m *Model) convertWithDefaults(o Options, opsets map[string]int) (result *Conversion, err error) {
+	mayHaveDefaults := len(m.weightsOfInputs()) > 0
+	for o.constantDefaults = range defaultLevels {
+		result, err = m.convertAtBestHints(o, opsets)
+		if err != nil && interrupt.Err(o.Context) != nil {
+			return nil, err
+		}
+		isGood := err == nil && result.errorCount == 0 &&
+			(m.file.Proto.IrVersion > allWeightsAreInputs || !result.Graph.Dynamic())
+		if isGood || !mayHaveDefaults {
+			break
+		}
+	}
+	return result, err
 }
 
 // convertAtBestHints converts the model at one set of [Hints] after another. It stops at the first conversion without
