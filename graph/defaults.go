@@ -45,13 +45,67 @@ func (g *Graph) WithConstantDefaults() *Graph {
 		}
 		return isConstant[v]
 	})
-	for _, n := range copied.Nodes {
-		if slices.ContainsFunc(n.refs(), func(ref attrRef) bool { return isConstant[ref.value] }) {
-			n.Attrs = nil // inference decodes the attributes again
-		}
-	}
-	if copied.Infer() != nil {
+	if copied.inferWithConstantAttrs() != nil {
 		return g
 	}
 	return copied
+}
+
+// inferWithConstantAttrs infers the graph after inputs have become constants. Nodes on which attributes depend, such as
+// the computation of a shape, are replaced by their results if their operands are constants.
+func (g *Graph) inferWithConstantAttrs() error {
+	decides := map[*Value]bool{} // the values on which attributes depend
+	for _, n := range slices.Backward(g.Nodes) {
+		for _, ref := range n.refs() {
+			decides[ref.value] = true
+			n.Attrs = nil // inference decodes the attributes again
+		}
+		if slices.ContainsFunc(n.Out, func(v *Value) bool { return decides[v] }) {
+			for _, arg := range n.In {
+				decides[arg.Value] = true
+			}
+		}
+	}
+	var state inference
+	var kept []*Node
+	for _, n := range g.Nodes {
+		if err := n.infer(&state); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(n.Out, func(v *Value) bool { return decides[v] }) || !g.replaceByResults(n) {
+			kept = append(kept, n)
+		}
+	}
+	g.Nodes = kept
+	return nil
+}
+
+// replaceByResults makes the results of an inferred node constants, if its operands are constants and the results are
+// small enough for an attribute.
+func (g *Graph) replaceByResults(n *Node) bool {
+	tensors := map[*Value]*tensor.Tensor{}
+	for _, arg := range n.In {
+		switch {
+		case arg.Value == nil: // a number, or an absent operand
+		case arg.Value.Const == nil:
+			return false
+		default:
+			tensors[arg.Value] = arg.Value.Data()
+		}
+	}
+	for _, v := range n.Out {
+		if v.Dynamic || v.Meta.Numel() > maxAttrElements {
+			return false
+		}
+	}
+	const dynamic = false
+	if n.evaluate(g, tensors, dynamic) != nil {
+		return false
+	}
+	for _, v := range n.Out {
+		v.Node, v.Index, v.Alias, v.Const = nil, 0, nil, tensors[v]
+		v.SetMeta(v.Const.Meta)
+		g.Constants = append(g.Constants, v)
+	}
+	return true
 }
