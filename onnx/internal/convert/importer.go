@@ -231,7 +231,12 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 // addModelOutputs adds the outputs of the main graph. results has the values of the outputs, in the order of
 // proto.Output.
 func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, frame *frame) error {
+	isListed := map[string]bool{}
 	for i, output := range proto.Output {
+		if isListed[output.Name] {
+			continue // the same value
+		}
+		isListed[output.Name] = true
 		err := im.addOutput(output.Name, results[i])
 		if err == nil && frame.skipsInvalidNodes && im.graph.Err() != nil {
 			err = im.graph.Err() // a duplicate name

@@ -3,9 +3,11 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -288,6 +290,17 @@ func (n *Node) Axes(list []int, rank int) []int {
 		isListed[out[i]] = true
 	}
 	return out
+}
+
+// AxisSet applies [Node.Axis] to each axis, and returns the axes in ascending order. An axis that occurs several times
+// counts once, as in ONNX Runtime.
+func (n *Node) AxisSet(list []int, rank int) []int {
+	out := make([]int, len(list))
+	for i, axis := range list {
+		out[i] = n.Axis(axis, rank)
+	}
+	sorted.Ints(out)
+	return slices.Compact(out)
 }
 
 // value returns x, which must be a tensor or nil, as a value of the graph.

@@ -14,21 +14,44 @@ import (
 // matMul converts MatMul.
 func matMul(n *node) []*value {
 	x, y := n.Operand(0), n.Operand(1)
+	dtype := x.DType()
+	if dtype.Valid() && y.DType().Valid() && (dtype == tensor.Bool || y.DType() != dtype) {
+		n.Failf("operands of %v and %v cannot be multiplied", dtype, y.DType())
+	}
+	x, y = withoutBareUnsigned(n, x), withoutBareUnsigned(n, y)
 	out := n.Op("matmul", nil, x, y)
 	// A product with a vector has one dimension less. The rank of other products is inferred.
 	if out.IsDynamic() && (n.Rank(x) == 1 || n.Rank(y) == 1) {
 		out.WithRank(max(n.Rank(x), n.Rank(y)) - 1)
 	}
-	return single(out)
+	return single(asBareUnsigned(n, out, dtype))
+}
+
+// withoutBareUnsigned converts uint16, uint32 and uint64, which the ops for products do not support, to int64. The
+// lowest bits of sums and products are the same in both dtypes.
+func withoutBareUnsigned(n *node, x *value) *value {
+	if x != nil && x.DType().IsBareUnsigned() {
+		return n.Cast(x, tensor.Int64)
+	}
+	return x
+}
+
+// asBareUnsigned undoes [withoutBareUnsigned] if dtype is the dtype of the operands.
+func asBareUnsigned(n *node, x *value, dtype tensor.DType) *value {
+	if dtype.IsBareUnsigned() {
+		return n.Cast(x, dtype)
+	}
+	return x
 }
 
 // gemm converts Gemm: alpha * a @ b + beta * c. It uses the op linear for float operands if b is transposed, alpha is
 // 1, and c can be a bias: c is absent, or beta is 1 and c has one element per column. Otherwise it uses addmm, or
 // matmul if c is absent.
 func gemm(n *node) []*value {
-	a, b := n.Operand(0), n.Operand(1)
+	dtype := n.Operand(0).DType()
+	a, b := withoutBareUnsigned(n, n.Operand(0)), withoutBareUnsigned(n, n.Operand(1))
 	alpha, beta := n.Float("alpha", 1), n.Float("beta", 1)
-	c := n.OperandOrNil(2)
+	c := withoutBareUnsigned(n, n.OperandOrNil(2))
 	if n.Flag("transA", false) {
 		a = n.Op("t", nil, a)
 	}
@@ -44,7 +67,7 @@ func gemm(n *node) []*value {
 		if alpha != 1 {
 			y = n.Cast(n.Op("mul", nil, y, alpha), a.DType())
 		}
-		return single(y)
+		return single(asBareUnsigned(n, y, dtype))
 	}
 	attrs := graph.Attrs{}
 	if alpha != 1 {
@@ -53,7 +76,7 @@ func gemm(n *node) []*value {
 	if beta != 1 {
 		attrs["beta"] = beta
 	}
-	return single(n.Op("addmm", attrs, c, a, b))
+	return single(asBareUnsigned(n, n.Op("addmm", attrs, c, a, b), dtype))
 }
 
 // isBias reports whether c is a vector with one element for each row of b, that is, for each column of a @ bᵀ.

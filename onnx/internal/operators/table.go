@@ -24,10 +24,11 @@ var Microsoft = map[string]converter{
 	"MatMulNBits": matMulNBits, "GatherBlockQuantized": gatherBlockQuantized,
 
 	// Normalizations and embeddings. The bias of a normalized sum is operand 4 or 3.
-	"SkipLayerNormalization":           skipNorm(4, layerNormOfSum),
-	"SkipSimplifiedLayerNormalization": skipNorm(3, rmsNormOfSum), "GroupNorm": groupNorm,
-	"EmbedLayerNormalization":  embedLayerNormalization,
-	"QEmbedLayerNormalization": quantizedEmbedLayerNormalization,
+	"SkipLayerNormalization":           skipNorm(4, layerNormOfSum, layerStatistics),
+	"SkipSimplifiedLayerNormalization": skipNorm(3, rmsNormOfSum, rmsStatistics),
+	"GroupNorm":                        groupNorm,
+	"EmbedLayerNormalization":          embedLayerNormalization,
+	"QEmbedLayerNormalization":         quantizedEmbedLayerNormalization,
 
 	// Attention.
 	"Attention": projectedAttention, "MultiHeadAttention": multiHeadAttention, "QAttention": quantizedAttention,
