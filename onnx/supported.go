@@ -89,7 +89,6 @@ var restrictions = map[string][]string{
 	"MaxRoiPool":       {"regions and sizes of images must be known before the graph runs"},
 	"QuantizeLinear":   {"quantized elements of 4, 8 and 16 bits"},
 	"RMSNormalization": {"stash_type 1"},
-	"Scan":             {"operator set 8: no lengths of sequences"},
 	"SequenceMap":      {"sequences of known length"},
 	"TfIdfVectorizer":  {"no strings"},
 	"com.microsoft.Attention": {"no do_rotary", "no past_present_share_buffer",
@@ -117,8 +116,7 @@ var restrictions = map[string][]string{
 	"ai.onnx.ml.TreeEnsembleClassifier":              {singleProbit, "base_values: one for each class with weights"},
 	"ai.onnx.ml.ZipMap":                              {"the maps must be results of the model"},
 	"com.microsoft.RotaryEmbedding":                  {"no is_packed_batching", "scale 1"},
-	"com.microsoft.SkipLayerNormalization":           {"outputs 1 and 2 must be unused"},
-	"com.microsoft.SkipSimplifiedLayerNormalization": {"outputs 1 and 2 must be unused"},
+	"com.microsoft.SkipSimplifiedLayerNormalization": {"output 1 must be unused"},
 }
 
 const (

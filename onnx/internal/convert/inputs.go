@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -67,6 +68,42 @@ func (im *importer) checkShapeNames(declared []*pb.ValueInfoProto) error {
 				suggest.DidYouMean(suggest.Nearest(name, maps.Keys(isInput))))
 		}
 	}
+	return nil
+}
+
+// Declare declares the shape of an input whose rank the model does not declare. A size is a number, a symbol or an
+// expression. For an input of declared rank, Declare replaces the sizes that are not numbers.
+func (m *Model) Declare(name string, dims []graph.Dim) error {
+	inputs := m.file.Proto.Graph.Input
+	i := slices.IndexFunc(inputs, func(input *pb.ValueInfoProto) bool { return input.Name == name })
+	if i < 0 || inputs[i].TensorType() == nil {
+		var names []string
+		for _, input := range inputs {
+			names = append(names, input.Name)
+		}
+		return fmt.Errorf("the model has no input %q%s", name, suggest.ForUnknown(name, "inputs", slices.Values(names)))
+	}
+	shape := &pb.TensorShapeProto{}
+	for _, dim := range dims {
+		declared := &pb.Dimension{DimParam: dim.String()}
+		if dim.IsNumber() {
+			declared = &pb.Dimension{DimValue: new(int64(dim.Size))}
+		}
+		shape.Dim = append(shape.Dim, declared)
+	}
+	if given := inputs[i].Shape(); given != nil {
+		if len(given.Dim) != len(dims) {
+			return fmt.Errorf("input %q: the model declares %d dimensions, the given shape has %d", name, len(given.Dim), len(dims))
+		}
+		for k, dim := range given.Dim {
+			if n := dim.DimValue; n != nil && *n >= 0 && (!dims[k].IsNumber() || int64(dims[k].Size) != *n) {
+				return fmt.Errorf("input %q: the model declares the size %d of dimension %d, the given shape has %v", name, *n, k,
+					dims[k])
+			}
+		}
+	}
+	inputs[i].TensorType().Shape = shape
+	m.nameSymbols()
 	return nil
 }
 
@@ -228,7 +265,7 @@ func (im *importer) declaredDims(name string, shape *pb.TensorShapeProto) ([]gra
 	given, isGiven := im.opts.Shapes[name]
 	if shape == nil { // the model does not declare the rank
 		if !isGiven {
-			return nil, errors.New("its rank is unknown: a shape must be given")
+			return nil, errors.New("the model does not declare its rank: give its shape (--shape NAME=1,3,H,W, or Loader.Shapes)")
 		}
 		dims := make([]graph.Dim, len(given))
 		for i, size := range given {

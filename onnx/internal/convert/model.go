@@ -90,8 +90,8 @@ func opsetsOf(imports []*pb.OperatorSetIDProto) (map[string]int, error) {
 	return versions, nil
 }
 
-// Signature returns a graph with the model's inputs and no nodes. It omits inputs of unknown rank and unsupported
-// inputs.
+// Signature returns a graph with the model's inputs and no nodes. It omits unsupported inputs. Inputs of unknown rank are
+// [graph.Value.Dynamic].
 func (m *Model) Signature() *graph.Graph {
 	im := m.importer(Options{})
 	im.graph.Symbols = map[string]graph.Bounds{}
@@ -106,7 +106,14 @@ func (m *Model) Signature() *graph.Graph {
 		switch weight := weights.values[input.Name]; {
 		case weight != nil && im.isDefault(weight):
 			_, _ = im.addDefaultInput(input, weight.data)
-		case weight != nil || input.TensorType() != nil && input.TensorType().Shape == nil:
+		case weight != nil:
+		case input.TensorType() != nil && input.TensorType().Shape == nil:
+			ranked := *input
+			ranked.Type = &pb.TypeProto{TensorType: &pb.TensorType{ElemType: input.TensorType().ElemType,
+				Shape: &pb.TensorShapeProto{}}}
+			if v, err := im.addModelInput(&ranked); err == nil {
+				v.graphValue.Dynamic = true
+			}
 		default:
 			_, _ = im.addModelInput(input)
 		}
