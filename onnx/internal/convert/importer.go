@@ -53,6 +53,7 @@ type importer struct {
 	shapes       map[*graph.Value][]sym.Int // the shapes of values, whose sizes are expressions over symbols
 
 	valuesInAttrs map[*graph.Value]*Value // the values to which attributes refer
+	failed        *failedNode             // the node that failed last; shared by the importers of a conversion
 	nodeCount     int                     // number of converted nodes, including the nodes of nested graphs
 	evaluatedWork float64                 // work of the ops evaluated so far: see maxWork
 

@@ -192,42 +192,11 @@ func (m *Model) convertWithDefaults(o Options, opsets map[string]int) (result *C
 	return result, err
 }
 
-// convertAtBestHints converts the model at one set of [Hints] after another. It stops at the first conversion without
-// mistakes. For a model without symbols it tries only one set. It returns the conversion with the fewest mistakes. If
-// no conversion succeeds, it returns the error of the first conversion.
-func (m *Model) convertAtBestHints(o Options, opsets map[string]int) (*Conversion, error) {
-	var best *Conversion
-	var firstErr error
-	for _, hints := range Hints {
-		interrupt.Check(o.Context) // ends the import if the context has ended
-		attempt := m.importer(o)
-		if err := attempt.bindHints(hints.First, hints.Step); err != nil {
-			return nil, err
-		}
-		symbols := len(attempt.graph.Symbols)
-		result, err := attempt.convertAtHints(&frame{opsets: opsets, unrollBudget: maxUnrolled,
-			skipsInvalidNodes: o.SkipErrors})
-		switch {
-		case err != nil && firstErr == nil:
-			firstErr = err
-		case err == nil && (best == nil || result.errorCount < best.errorCount):
-			best = result
-		}
-		if symbols == 0 || best != nil && best.errorCount == 0 {
-			break
-		}
-	}
-	if best == nil {
-		return nil, firstErr
-	}
-	return best, nil
-}
-
 // importer returns an importer for the model's main graph.
 func (m *Model) importer(o Options) *importer {
 	g := graph.New(m.file.Proto.Graph.Name, o.Lookup)
 	g.SetContext(o.Context)
-	return &importer{model: m, opts: o, graph: g, hasModelName: map[*graph.Value]bool{},
+	return &importer{model: m, opts: o, graph: g, failed: &failedNode{}, hasModelName: map[*graph.Value]bool{},
 		symbols: symbolic.NewSymbols(), hints: map[string]int{}, usedSymbols: map[string]bool{},
 		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, valuesInAttrs: map[*graph.Value]*Value{}}
 }

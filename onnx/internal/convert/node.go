@@ -65,6 +65,7 @@ func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, followi
 		n.skipNode(err, proto.Output)
 		return nil, nil
 	}
+	n.failed.record(n, err)
 	return nil, fmt.Errorf("%s: %w", n.title(), err)
 }
 
