@@ -358,12 +358,16 @@ func (m *model) metadata(all []*model) any {
 
 // portDocs describes ports.
 func portDocs(ports []port) []portDoc {
-	list := make([]portDoc, len(ports))
-	for i, p := range ports {
-		list[i] = portDoc{Name: p.name, Datatype: p.datatype(), Shape: append([]int{}, p.shape...)}
-		if p.shape == nil { // the protocol has no unknown rank
-			list[i].Shape = []int{-1}
+	list := []portDoc{}
+	for _, p := range ports {
+		if p.isOptional {
+			continue // the protocol has no optional inputs: clients would have to send all weights of some models
 		}
+		doc := portDoc{Name: p.name, Datatype: p.datatype(), Shape: append([]int{}, p.shape...)}
+		if p.shape == nil { // the protocol has no unknown rank
+			doc.Shape = []int{-1}
+		}
+		list = append(list, doc)
 	}
 	return list
 }

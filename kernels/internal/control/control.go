@@ -129,7 +129,20 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	case c.HasOperand(0) && !kit.HaveOneElement(c, 0) || c.HasOperand(1) && !kit.HaveOneElement(c, 1):
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
-	return unknownResults(attrs.Body.Outputs[1:]), nil
+	// The iteration and the condition, then the carried values and the values of the enclosing graph.
+	inputs := []tensor.Meta{tensor.New(tensor.Int64), tensor.New(tensor.Bool)}
+	for i := 2; i < len(c.In); i++ {
+		inputs = append(inputs, c.Meta(i))
+	}
+	length := -1
+	if attrs.Trips != nil {
+		if trips, known := attrs.Trips.Known(); known {
+			length = trips
+		}
+	}
+	axisOf := func(int) int { return 0 }
+	return repetition{body: attrs.Body, inputs: inputs, before: 2, unused: 1, carried: attrs.Carried, length: length,
+		axisOf: axisOf}.results(), nil
 }
 
 // runLoop runs the iterations. It releases the memory of carried values and collected values as soon as they are unused
@@ -229,13 +242,52 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 	if count := len(attrs.OutputAxes); count != 0 && count != outputs-attrs.States {
 		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", count, outputs-attrs.States)
 	}
-	return unknownResults(attrs.Body.Outputs), nil
+	metas := make([]tensor.Meta, len(c.In))
+	for i := range metas {
+		metas[i] = c.Meta(i)
+	}
+	metas, length, err := attrs.firstSlices(metas)
+	if err != nil {
+		return unknownResults(attrs.Body.Outputs), nil // the run reports the error
+	}
+	return repetition{body: attrs.Body, inputs: metas, carried: attrs.States, length: length,
+		axisOf: attrs.outputAxis}.results(), nil
+}
+
+// firstSlices returns the types of the body's inputs in the first iteration, and the number of iterations. metas are the
+// types of the operands.
+func (attrs *scanAttrs) firstSlices(metas []tensor.Meta) (inputs []tensor.Meta, length int, err error) {
+	axes, length, err := attrs.scannedAxes(metas)
+	if err != nil {
+		return nil, 0, err
+	}
+	inputs = slices.Clone(metas)
+	for k, axis := range axes {
+		slice := &inputs[attrs.States+k]
+		if length > 0 {
+			*slice, err = slice.Select(axis, 0)
+		} else {
+			*slice = tensor.New(slice.DType, slices.Delete(slices.Clone(slice.Shape), axis, axis+1)...)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return inputs, length, nil
+}
+
+// outputAxis returns the dimension along which collected value k is stacked.
+func (attrs *scanAttrs) outputAxis(k int) int {
+	if k < len(attrs.OutputAxes) {
+		return attrs.OutputAxes[k]
+	}
+	return 0
 }
 
 // runScan runs the body for each index. It releases states and collected values of the body as soon as they are unused.
 func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[*scanAttrs](c)
-	axes, length, err := attrs.scannedAxes(in)
+	axes, length, err := attrs.scannedAxes(metasOf(in))
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +308,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 		copy(values, states)
 	}
-	results, err := attrs.results(in, axes, values, collected.lists)
+	results, err := attrs.results(in, values, collected.lists)
 	if err != nil {
 		return nil, err
 	}
@@ -267,11 +319,11 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 }
 
 // scannedAxes returns the scanned dimension of each scanned operand, and their common length.
-func (attrs *scanAttrs) scannedAxes(in []*tensor.Tensor) (axes []int, length int, err error) {
+func (attrs *scanAttrs) scannedAxes(in []tensor.Meta) (axes []int, length int, err error) {
 	length = -1 // before the first operand
 	axes = make([]int, attrs.Scanned)
 	for k := range axes {
-		meta := in[attrs.States+k].Meta
+		meta := in[attrs.States+k]
 		if k < len(attrs.InputAxes) {
 			axes[k] = attrs.InputAxes[k]
 		}
@@ -302,25 +354,19 @@ func (attrs *scanAttrs) selectSlices(values, in []*tensor.Tensor, axes []int, le
 }
 
 // results returns the results of a scan: the states, which are the first of values, and the stacked collected values.
-// in are the operands of the scan, and axes the scanned dimensions.
-func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
-	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
+// in are the operands of the scan.
+func (attrs *scanAttrs) results(in, values []*tensor.Tensor, collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:attrs.States])
 	bodyResults := func() ([]graph.Result, error) { // called if no iteration ran
-		bodyInputs := metasOf(in)
-		for k, axis := range axes { // a slice lacks the scanned dimension
-			slice := &bodyInputs[attrs.States+k]
-			*slice = tensor.New(slice.DType, slices.Delete(slices.Clone(slice.Shape), axis, axis+1)...)
+		bodyInputs, _, err := attrs.firstSlices(metasOf(in))
+		if err != nil {
+			return nil, err
 		}
 		return attrs.Body.ResultsFor(bodyInputs)
 	}
 	for k, list := range collected {
-		axis := 0
-		if k < len(attrs.OutputAxes) {
-			axis = attrs.OutputAxes[k]
-		}
 		isReversed := k < len(attrs.OutBackwards) && attrs.OutBackwards[k]
-		stacked, err := stackCollected(list, axis, isReversed, attrs.States+k, bodyResults)
+		stacked, err := stackCollected(list, attrs.outputAxis(k), isReversed, attrs.States+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}

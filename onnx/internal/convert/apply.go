@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -266,7 +267,7 @@ func viewsOf(operands []*tensor.Tensor, results []graph.Result) (views []*Value,
 // The result makes graphs readable, and converts to the same float32.
 func ShortestDecimal(f float32) float64 {
 	x, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
-	if err != nil {
+	if err != nil || math.Abs(x) > math.MaxFloat32 { // 3.4028235e+38 is greater than the greatest float32
 		return float64(f)
 	}
 	return x
