@@ -78,7 +78,7 @@ func (r repetition) outlines() (outlines []graph.PartialType, keepsShapes bool) 
 			return nil, false
 		}
 		keepsShapes = keepsShapes && slices.Equal(outline.Sizes, initial.Shape)
-		keepsLayouts = keepsLayouts && result.Meta().SameLayout(initial)
+		keepsLayouts = keepsLayouts && result.Meta().SameLayout(initial) && initial.Offset == 0
 	}
 	if !keepsShapes || !keepsLayouts && (r.length < 1 || !r.repeatsLayouts(inputs, out)) {
 		return outlines, keepsShapes
