@@ -130,9 +130,9 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
 	// The iteration and the condition, then the carried values and the values of the enclosing graph.
-	inputs := []tensor.Meta{tensor.New(tensor.Int64), tensor.New(tensor.Bool)}
+	inputs := []tensor.Type{tensor.NewType(tensor.Int64), tensor.NewType(tensor.Bool)}
 	for i := 2; i < len(c.In); i++ {
-		inputs = append(inputs, c.Meta(i))
+		inputs = append(inputs, c.Type(i))
 	}
 	length := -1
 	if attrs.Trips != nil {
@@ -242,38 +242,33 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 	if count := len(attrs.OutputAxes); count != 0 && count != outputs-attrs.States {
 		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", count, outputs-attrs.States)
 	}
-	metas := make([]tensor.Meta, len(c.In))
-	for i := range metas {
-		metas[i] = c.Meta(i)
+	types := make([]tensor.Type, len(c.In))
+	for i := range types {
+		types[i] = c.Type(i)
 	}
-	metas, length, err := attrs.firstSlices(metas)
-	if err != nil {
-		return unknownResults(attrs.Body.Outputs), nil // the run reports the error
+	length := -1
+	for k := range attrs.Scanned {
+		slice, axis := &types[attrs.States+k], attrs.inputAxis(k)
+		axis, err := tensor.WrapDim(axis, len(slice.Shape))
+		if err != nil || len(slice.Shape) == 0 {
+			return unknownResults(attrs.Body.Outputs), nil // the run reports the error
+		}
+		if size, known := slice.Shape[axis].Known(); known {
+			length = size
+		}
+		*slice = tensor.Type{DType: slice.DType, Shape: slices.Delete(slices.Clone(slice.Shape), axis, axis+1),
+			Strides: slices.Delete(slices.Clone(slice.Strides), axis, axis+1)}
 	}
-	return repetition{body: attrs.Body, inputs: metas, carried: attrs.States, length: length,
+	return repetition{body: attrs.Body, inputs: types, carried: attrs.States, length: length,
 		axisOf: attrs.outputAxis}.results(), nil
 }
 
-// firstSlices returns the types of the body's inputs in the first iteration, and the number of iterations. metas are the
-// types of the operands.
-func (attrs *scanAttrs) firstSlices(metas []tensor.Meta) (inputs []tensor.Meta, length int, err error) {
-	axes, length, err := attrs.scannedAxes(metas)
-	if err != nil {
-		return nil, 0, err
+// inputAxis returns the scanned dimension of scanned operand k, which may be negative.
+func (attrs *scanAttrs) inputAxis(k int) int {
+	if k < len(attrs.InputAxes) {
+		return attrs.InputAxes[k]
 	}
-	inputs = slices.Clone(metas)
-	for k, axis := range axes {
-		slice := &inputs[attrs.States+k]
-		if length > 0 {
-			*slice, err = slice.Select(axis, 0)
-		} else {
-			*slice = tensor.New(slice.DType, slices.Delete(slices.Clone(slice.Shape), axis, axis+1)...)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return inputs, length, nil
+	return 0
 }
 
 // outputAxis returns the dimension along which collected value k is stacked.
@@ -287,7 +282,7 @@ func (attrs *scanAttrs) outputAxis(k int) int {
 // runScan runs the body for each index. It releases states and collected values of the body as soon as they are unused.
 func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs := kit.Attrs[*scanAttrs](c)
-	axes, length, err := attrs.scannedAxes(metasOf(in))
+	axes, length, err := attrs.scannedAxes(in)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +303,7 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 		}
 		copy(values, states)
 	}
-	results, err := attrs.results(in, values, collected.lists)
+	results, err := attrs.results(in, axes, values, collected.lists)
 	if err != nil {
 		return nil, err
 	}
@@ -319,15 +314,12 @@ func runScan(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Te
 }
 
 // scannedAxes returns the scanned dimension of each scanned operand, and their common length.
-func (attrs *scanAttrs) scannedAxes(in []tensor.Meta) (axes []int, length int, err error) {
+func (attrs *scanAttrs) scannedAxes(in []*tensor.Tensor) (axes []int, length int, err error) {
 	length = -1 // before the first operand
 	axes = make([]int, attrs.Scanned)
 	for k := range axes {
-		meta := in[attrs.States+k]
-		if k < len(attrs.InputAxes) {
-			axes[k] = attrs.InputAxes[k]
-		}
-		if axes[k], err = tensor.WrapDim(axes[k], meta.Rank()); err != nil {
+		meta := in[attrs.States+k].Meta
+		if axes[k], err = tensor.WrapDim(attrs.inputAxis(k), meta.Rank()); err != nil {
 			return nil, 0, err
 		}
 		if meta.Rank() == 0 || length >= 0 && meta.Shape[axes[k]] != length {
@@ -354,13 +346,15 @@ func (attrs *scanAttrs) selectSlices(values, in []*tensor.Tensor, axes []int, le
 }
 
 // results returns the results of a scan: the states, which are the first of values, and the stacked collected values.
-// in are the operands of the scan.
-func (attrs *scanAttrs) results(in, values []*tensor.Tensor, collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
+// in are the operands of the scan, and axes the scanned dimensions.
+func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tensor.Tensor,
+	collected [][]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	out := slices.Clone(values[:attrs.States])
 	bodyResults := func() ([]graph.Result, error) { // called if no iteration ran
-		bodyInputs, _, err := attrs.firstSlices(metasOf(in))
-		if err != nil {
-			return nil, err
+		bodyInputs := metasOf(in)
+		for k, axis := range axes { // a slice lacks the scanned dimension
+			slice := &bodyInputs[attrs.States+k]
+			*slice = tensor.New(slice.DType, slices.Delete(slices.Clone(slice.Shape), axis, axis+1)...)
 		}
 		return attrs.Body.ResultsFor(bodyInputs)
 	}

@@ -13,7 +13,7 @@ import (
 // then the collected values.
 type repetition struct {
 	body           *graph.Graph
-	inputs         []tensor.Meta // the types of the body's inputs in the first iteration
+	inputs         []tensor.Type // the types of the body's inputs in the first iteration
 	before, unused int
 	carried        int
 	length         int             // number of iterations; -1 if it is unknown
@@ -23,46 +23,23 @@ type repetition struct {
 // results infers the results. If the body keeps the shapes of all carried values, these are the shapes in each
 // iteration. Otherwise only the dtypes and the ranks are known, or less if they change, too.
 func (r repetition) results() []graph.Result {
-	unknown := unknownResults(r.body.Outputs[r.unused:])
-	out, err := r.body.ResultsFor(r.inputs)
-	if err != nil {
-		return unknown // the run reports the error
+	outlines, keepsShapes := r.outlines()
+	if outlines == nil {
+		return unknownResults(r.body.Outputs[r.unused:]) // the run reports an error of the body
 	}
-	out = out[r.unused:]
-	initial := r.inputs[r.before : r.before+r.carried]
-	keepsShapes, keepsLayouts := true, true
-	for k, meta := range initial {
-		if out[k].Dynamic || len(out[k].Type.Shape) != meta.Rank() || out[k].Type.DType != meta.DType {
-			return unknown
-		}
-		keepsShapes = keepsShapes && slices.Equal(out[k].Meta().Shape, meta.Shape)
-		keepsLayouts = keepsLayouts && out[k].Meta().SameLayout(meta)
-	}
-	if keepsShapes && !keepsLayouts && r.length > 0 {
-		keepsLayouts = r.repeatsLayouts(out[:r.carried])
-	}
-	results := make([]graph.Result, len(out))
-	for k, result := range out {
-		outline := graph.PartialType{DType: result.Type.DType, Sizes: result.Sizes}
-		if !result.Dynamic {
-			outline.Sizes = slices.Clone(result.Meta().Shape)
-		}
+	results := make([]graph.Result, len(outlines))
+	for k, outline := range outlines {
 		if !keepsShapes {
-			for i := range outline.Sizes {
-				outline.Sizes[i] = -1
-			}
+			outline = graph.PartialType{DType: outline.DType, Sizes: slices.Repeat([]int{-1}, len(outline.Sizes))}
 		}
-		switch {
-		case k < r.carried && keepsShapes && keepsLayouts && (result.Meta().Offset == 0):
-			outline.TypeFor = func([]sym.Int) (tensor.Type, error) { return result.Type, nil }
-		case k >= r.carried && outline.Sizes != nil:
+		if k >= r.carried && outline.Sizes != nil {
 			axis, err := tensor.WrapDim(r.axisOf(k-r.carried), len(outline.Sizes)+1)
 			if err != nil {
-				return unknown // the run reports the error
+				return unknownResults(r.body.Outputs[r.unused:]) // the run reports the error
 			}
-			outline.Sizes = slices.Insert(outline.Sizes, axis, r.length)
+			outline.Sizes = slices.Insert(slices.Clone(outline.Sizes), axis, r.length)
 			outline.TypeFor = func(shape []sym.Int) (tensor.Type, error) { // stackCollected makes a row-major tensor
-				return tensor.NewType(result.Type.DType, shape...), nil
+				return tensor.NewType(outline.DType, shape...), nil
 			}
 		}
 		results[k] = outline.Result()
@@ -70,18 +47,81 @@ func (r repetition) results() []graph.Result {
 	return results
 }
 
-// repeatsLayouts reports whether the second iteration gives the carried values the same layouts as the first.
-func (r repetition) repeatsLayouts(carried []graph.Result) bool {
-	inputs := slices.Clone(r.inputs)
-	for k, result := range carried {
-		inputs[r.before+k] = result.Meta()
+// outlines returns the outlines of the carried and the collected values in an iteration. They are valid if keepsShapes is
+// true. It returns nil if the dtype or the rank of a carried value changes.
+func (r repetition) outlines() (outlines []graph.PartialType, keepsShapes bool) {
+	inputs := make([]tensor.Meta, len(r.inputs))
+	areKnown := true
+	for i, t := range r.inputs {
+		meta, isKnown := t.Meta()
+		inputs[i], areKnown = meta, areKnown && isKnown
+	}
+	if !areKnown {
+		return r.symbolicOutlines()
 	}
 	out, err := r.body.ResultsFor(inputs)
 	if err != nil {
+		return nil, false
+	}
+	keepsShapes, keepsLayouts := true, true
+	for k, result := range out[r.unused:] {
+		outline := graph.PartialType{DType: result.Type.DType, Sizes: result.Sizes}
+		if !result.Dynamic {
+			outline.Sizes = result.Meta().Shape
+		}
+		outlines = append(outlines, outline)
+		if k >= r.carried {
+			continue
+		}
+		initial := inputs[r.before+k]
+		if result.Dynamic || len(outline.Sizes) != initial.Rank() || outline.DType != initial.DType {
+			return nil, false
+		}
+		keepsShapes = keepsShapes && slices.Equal(outline.Sizes, initial.Shape)
+		keepsLayouts = keepsLayouts && result.Meta().SameLayout(initial) && initial.Offset == 0
+	}
+	if !keepsShapes || !keepsLayouts && (r.length < 1 || !r.repeatsLayouts(inputs, out)) {
+		return outlines, keepsShapes
+	}
+	for k := range r.carried {
+		if result := out[r.unused+k].Type; result.Offset.Same(sym.Int{}) {
+			outlines[k].TypeFor = func([]sym.Int) (tensor.Type, error) { return result, nil }
+		}
+	}
+	return outlines, true
+}
+
+// symbolicOutlines is outlines for inputs with unknown sizes.
+func (r repetition) symbolicOutlines() (outlines []graph.PartialType, keepsShapes bool) {
+	outlines, sameShape, err := r.body.OutlinesFor(r.inputs)
+	if err != nil {
+		return nil, false
+	}
+	outlines = outlines[r.unused:]
+	keepsShapes = true
+	for k, outline := range outlines[:r.carried] {
+		initial := r.inputs[r.before+k]
+		if outline.Sizes == nil || len(outline.Sizes) != len(initial.Shape) || outline.DType != initial.DType {
+			return nil, false
+		}
+		keepsShapes = keepsShapes && sameShape(r.unused+k, r.before+k)
+	}
+	return outlines, keepsShapes
+}
+
+// repeatsLayouts reports whether the second iteration gives the carried values the same layouts as the first, whose
+// results are out.
+func (r repetition) repeatsLayouts(inputs []tensor.Meta, out []graph.Result) bool {
+	inputs = slices.Clone(inputs)
+	for k := range r.carried {
+		inputs[r.before+k] = out[r.unused+k].Meta()
+	}
+	next, err := r.body.ResultsFor(inputs)
+	if err != nil {
 		return false
 	}
-	for k, result := range carried {
-		if next := out[r.unused+k]; next.Dynamic || !next.Meta().SameLayout(result.Meta()) {
+	for k := r.unused; k < r.unused+r.carried; k++ {
+		if next[k].Dynamic || !next[k].Meta().SameLayout(out[k].Meta()) {
 			return false
 		}
 	}

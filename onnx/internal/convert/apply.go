@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -87,7 +88,9 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	for i, v := range values {
 		out[i] = &Value{graphValue: v}
 	}
-	if slices.ContainsFunc(values, func(v *graph.Value) bool { return v.Dynamic }) { // the shape depends on data
+	isGraph := func(attr any) bool { _, ok := attr.(*graph.Graph); return ok }
+	hasBody := slices.ContainsFunc(slices.Collect(maps.Values(attrs)), isGraph)                  // the converter records the outlines
+	if !hasBody && slices.ContainsFunc(values, func(v *graph.Value) bool { return v.Dynamic }) { // the shape depends on data
 		n.recordOutlines(out, values[0].Node.Op, attrs, operands)
 	}
 	n.inferShapes(values, attrs)
