@@ -52,7 +52,7 @@ func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	g, err := g.WithInlinedControlFlow()
+	g, err := g.Runnable()
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +255,9 @@ func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Te
 		return nil, err
 	}
 	if caller == nil {
+		if ownErr := r.ownOutputs(ctx, results, orderedInputs); ownErr != nil {
+			return nil, ownErr
+		}
 		r.makeReleasable(results, inputs)
 		return results, err
 	}

@@ -182,10 +182,13 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	}
 	plan := newPlan(g, options)
 	defer plan.dropContexts()
+	if err := plan.checkDevicePins(); err != nil {
+		return nil, err
+	}
 	if err := plan.runPasses(options); err != nil {
 		return nil, err
 	}
-	plan.separateOutputs(g) // outputs that became views of inputs are copied in each run
+	plan.setBases(g)
 	if options.Follow == nil || options.Price {
 		plan.summarize()
 	}
@@ -196,19 +199,19 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	return plan, nil
 }
 
-// plannableGraph returns the graph with inlined control flow, or an error if the graph is invalid or dynamic.
+// plannableGraph returns the graph that can be run ([graph.Graph.Runnable]), or an error if the graph is invalid or dynamic.
 func plannableGraph(g *graph.Graph) (*graph.Graph, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	inlined, err := g.WithInlinedControlFlow()
+	runnable, err := g.Runnable()
 	if err != nil {
 		return nil, err
 	}
-	if inlined.Dynamic() {
+	if runnable.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can run in segments, but cannot be planned as a whole")
 	}
-	return inlined, nil
+	return runnable, nil
 }
 
 // newPlan starts a plan for a copy of a graph.
