@@ -8,6 +8,8 @@ import (
 	gonum "gonum.org/v1/gonum/graph"
 	"gonum.org/v1/gonum/graph/iterator"
 	"gonum.org/v1/gonum/graph/topo"
+
+	"github.com/graphrun/graphrun/internal/printable"
 )
 
 // Sort sorts Nodes topologically. Nodes keep their order, with one exception: a node that follows one of its users is
@@ -147,7 +149,7 @@ func (g *Graph) cycles() error {
 func (g *Graph) cycleError(path []*Node) *Error {
 	names := make([]string, 0, len(path)+1)
 	for _, n := range path {
-		names = append(names, n.Name)
+		names = append(names, printable.Text(n.Name))
 	}
 	names = append(names, names[0])
 	return g.NodeError(path[0], fmt.Errorf("the graph has a cycle: %s", strings.Join(names, " -> ")))

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -31,8 +30,7 @@ func longAnswers(t *testing.T) string {
 	for name, node := range map[string]string{
 		"long":   `{"name": "y", "op": "repeat", "inputs": ["x"], "attrs": {"repeats": [8000000]}}`,
 		"medium": `{"name": "y", "op": "repeat", "inputs": ["x"], "attrs": {"repeats": [2000000]}}`,
-		"wide":   `{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": [10, 8000000]}}`,
-		"slow":   `{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": [2, 20000000]}}`,
+		"wide":   `{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": [10, 9000000]}}`,
 		"turned": `{"name": "r", "op": "repeat", "inputs": ["x"], "attrs": {"repeats": [2000, 5000]}},
 			{"name": "y", "op": "permute", "inputs": ["r"], "attrs": {"dims": [1, 0]}}`,
 	} {
@@ -60,7 +58,7 @@ const limitedServer = "GRAPHRUN_TEST_LIMITED_SERVER"
 
 // limitBytes is the memory that the limited process may take beyond the memory of an idle server. A part of it is a
 // reserve: see machine.Fits. The text of the long answer, of the medium ones together, and of the wide one exceed it.
-const limitBytes = 300 << 20
+const limitBytes = 340 << 20
 
 // serveLimited serves until its standard input ends.
 func serveLimited(t *testing.T, dir string) {
@@ -145,7 +143,7 @@ func TestLongAnswers(t *testing.T) {
 	assert.Equal(t, 200, answered("long", false, 8e6))
 	assert.Equal(t, 200, answered("turned", false, 1e7))
 	assert.Equal(t, 200, answered("turned", true, 1e7))
-	assert.Equal(t, 200, answered("wide", true, 8e7)) // the answer has 320 MB
+	assert.Equal(t, 200, answered("wide", true, 9e7)) // the answer has 360 MB
 	for model, elements := range map[string]int{"medium": 2e6, "long": 8e6} {
 		var clients sync.WaitGroup
 		for range 12 {
@@ -205,16 +203,19 @@ func requirePeriodic(t *testing.T, r io.Reader, first, period string, periods in
 // TestAnswerAtTimeout: an answer that takes too long is cut off, and the client can see that it is not complete.
 func TestAnswerAtTimeout(t *testing.T) {
 	outcomes := &outcomeHook{}
-	s := open(t, Options{Timeout: time.Second, Hook: outcomes}, longAnswers(t)+"/slow.json")
+	s := open(t, Options{Timeout: 2 * time.Second, Hook: outcomes}, writeModel(t, filepath.Join(t.TempDir(), "m.json"),
+		`{"version": 1, "inputs": [{"name": "x", "dtype": "int8", "shape": [1]}], "nodes": [{"name": "y", "op": "expand",
+		"inputs": ["x"], "attrs": {"size": [100, 10000000]}}], "outputs": ["y"]}`))
 	server := httptest.NewServer(s)
 	defer server.Close()
-	r, err := ask(t.Context(), server.URL, "slow", false)
+	r, err := http.Post(server.URL+"/v2/models/m/infer", "application/json", strings.NewReader(
+		`{"inputs": [{"name": "x", "shape": [1], "datatype": "INT8", "data": [-5]}]}`))
 	require.NoError(t, err)
 	defer r.Body.Close()
 	_, err = io.Copy(io.Discard, r.Body)
-	assert.True(t, errors.Is(err, io.ErrUnexpectedEOF), "%v", err)
+	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	server.Close() // waits for the handler
 	require.Len(t, outcomes.list, 1)
 	assert.Equal(t, http.StatusServiceUnavailable, outcomes.list[0].Status)
-	assert.ErrorContains(t, outcomes.list[0].Err, "the answer was cut off: the request took longer than 1s")
+	assert.ErrorContains(t, outcomes.list[0].Err, "the answer was cut off: ")
 }

@@ -302,7 +302,7 @@ func (doc *Document) answer() string {
 // WriteLayout prints the type of a value and the reason for its layout in the graph as written.
 func WriteLayout(w io.Writer, display term.Display, doc *Document) {
 	v := doc.Value
-	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape)
+	fmt.Fprintf(w, "%s: %s, %s %s", format.Printable(v.Name), v.Op, cmp.Or(v.DType, "?"), v.Shape)
 	if v.Strides != nil {
 		fmt.Fprintf(w, " by %s", v.Strides)
 		if v.Offset.N != 0 || v.Offset.Name != "" {
