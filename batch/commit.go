@@ -98,7 +98,7 @@ func (c *committer) commit(part []*result) (err error) {
 	slots := make(chan struct{}, maxWriters) // limits the number of simultaneous writes
 	var wg sync.WaitGroup
 	for i, r := range part {
-		records[i] = record{Name: r.input.Name, Input: r.digest, Run: c.runDigest}
+		records[i] = record{Name: inputName(r.input.Name), Input: r.digest, Run: c.runDigest}
 		if r.err != nil {
 			records[i].Error = strings.ToValidUTF8(fmt.Sprintf("%.*s", maxErrorText, r.err), "\ufffd")
 			continue

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/semaphore"
@@ -89,8 +88,6 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, option
 		switch {
 		case !filepath.IsLocal(filepath.FromSlash(in.Name)):
 			return nil, fmt.Errorf("input %s: the name %q is not a path below the output directory", in.Path, in.Name)
-		case !utf8.ValidString(in.Name): // the manifest is JSON
-			return nil, fmt.Errorf("input %q: the name %q is not valid UTF-8", in.Path, in.Name)
 		case wanted[in.Name]:
 			return nil, fmt.Errorf("two inputs have the name %q", in.Name)
 		case sameFile(j.outputDir.outputPath(in.Name), in.Path):

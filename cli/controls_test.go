@@ -122,7 +122,7 @@ func TestControlCharacters(t *testing.T) {
 		add(controlBytes)
 		for _, file := range files {
 			add(file)
-			add(file, named)
+			add(file, controls)
 			add(file, file)
 		}
 		flag := func(f *pflag.Flag) {
@@ -151,7 +151,7 @@ func TestControlCharacters(t *testing.T) {
 	for _, file := range files[:2] {
 		for _, name := range []string{named, controlBytes} {
 			calls = append(calls, []string{"view", file, "--around", name, "-o", "x.svg"}, []string{"plan", file, "--code", name},
-				[]string{"explain", file, name}, []string{"plan", file, "--pin", name + "y=contiguous"},
+				[]string{"explain", file, name}, []string{"plan", file, "--pin", controlBytes + "y=contiguous"},
 				[]string{"run", file, "--input", name + "x=" + archived}, []string{"run", file, "--inputs", archived},
 				[]string{"batch", file, "--inputs", "*.npz", "--outputs", controlBytes}, []string{"diff", file, files[2]},
 				[]string{"plan", file, "--dump", "--color", "always"}, []string{"view", file, "-o", "x.html"},

@@ -349,7 +349,7 @@ func writeExecution(w io.Writer, display term.Display, explanation *inspect.Expl
 	}
 	fmt.Fprintf(w, "\n%s\n%s\n", display.Paint(term.Strong, head), format.Wrap(outcome.What, display.ProseWidth()))
 	if outcome.Step != "" {
-		fmt.Fprintf(w, "step %s", outcome.Step)
+		fmt.Fprintf(w, "step %s", format.Printable(outcome.Step))
 		if outcome.Impl != "" {
 			fmt.Fprintf(w, ", implementation %s", outcome.Impl)
 		}
@@ -377,7 +377,7 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 	if reason.Transfer != "" {
 		title = fmt.Sprintf("The %s of %s", reason.Transfer, reason.Value)
 	}
-	fmt.Fprintf(w, "\n%s\n", display.Paint(term.Strong, title))
+	fmt.Fprintf(w, "\n%s\n", display.Paint(term.Strong, format.Printable(title)))
 	const lineFormat = "  %-21s%s\n" // the first column has the width of the longest phrase, and two blanks
 	for _, explained := range []struct {
 		phrase  string
@@ -388,7 +388,7 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 			if i == 0 {
 				phrase = explained.phrase
 			}
-			fmt.Fprintf(w, lineFormat, phrase, step)
+			fmt.Fprintf(w, lineFormat, phrase, format.Printable(step))
 		}
 	}
 	if reason.WithoutNS == nil {
