@@ -276,6 +276,9 @@ func TestErrorText(t *testing.T) {
 		f.path("out"), Options{})
 	require.NoError(t, err)
 	assert.Equal(t, [4]int{0, 0, 2, 0}, counts(s))
+	for _, failure := range s.Failures { // the path is in Input
+		assert.NotContains(t, failure.Error, "a.npy")
+	}
 }
 
 // TestInvalidNames: a name that is not UTF-8 is a name like others, also for the runs that follow.

@@ -415,12 +415,8 @@ func (j *job) commitAll(c *committer) (err error) {
 		for _, r := range results {
 			j.releaseResult(r)
 			if err == nil {
-				message := ""
-				if r.err != nil {
-					message = r.err.Error()
-				}
 				const skipped = false
-				j.finish(r.input, message, skipped)
+				j.finish(r.input, r.message(), skipped)
 			}
 		}
 	}

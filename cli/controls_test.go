@@ -46,20 +46,21 @@ func hostileFiles(t *testing.T, dir string) (paths []string) {
 	require.NoError(t, err)
 	name := strings.Trim(string(quoted), `"`)
 	const good = `{"version": 1, "name": "NAME", "symbols": {"N": {}}, "inputs": [{"name": "NAMEx", "dtype": "float32",
-		"shape": ["N", 4, 8, 8]}], "constants": [{"name": "NAMEw", "dtype": "float32", "shape": [4, 4, 3, 3], "full": 1}],
+		"shape": ["N", 4, 8, 8]}], "constants": [{"name": "NAMEw", "dtype": "float32", "shape": [4, 4, 1, 1], "data": DATA}],
 		"nodes": [{"name": "NAMEc", "op": "conv2d", "inputs": ["NAMEx", "NAMEw"]}, {"name": "NAME", "op": "relu",
 		"inputs": ["NAMEc"]}, {"name": "NAMEy", "op": "permute", "inputs": ["NAME"], "attrs": {"dims": [0, 2, 3, 1]}}],
 		"outputs": ["NAMEy", "NAME"]}`
+	valid := strings.ReplaceAll(good, "DATA", "[1"+strings.Repeat(", 1", 15)+"]")
 	for i, change := range [][2]string{{}, {`"relu"`, `"NAMEop"`}, {`"N": {}`, `"NAME": {"min": "NAME"}`},
-		{`"full"`, `"NAME"`}, {`"full": 1`, `"file": "NAME.npy"`}, {`"full": 1`, `"file": "NAME.safetensors", "key": "NAME"`},
+		{`"data"`, `"NAME"`}, {`"data": DATA`, `"file": "NAME.npy"`}, {`"data": DATA`, `"file": "NAME.safetensors", "key": "NAME"`},
 		{`"dims": [`, `"NAME": [`}, {`[0, 2, 3, 1]`, `["NAME"]`}, {`[0, 2, 3, 1]`, `[0, 2, 3]`}, {`"float32"`, `"NAME"`},
 		{`["N", 4`, `["NAME", 4`}, {`["NAMEx",`, `["NAMEq",`}, {`"outputs": ["NAMEy"`, `"outputs": ["NAMEz"`},
 		{`"version"`, `"NAME"`}, {`"NAMEx", "NAMEw"`, `"NAMEx", "NAMEw", "NAMEy"`}, {`{"version`, `NAME{"version`},
 		{`"NAMEw"]`, `"NAMEw"], "memory_format": "NAME"`}, {`"relu"`, `"if"`}, {`"name": "NAMEc"`, `"name": "NAMEx"`}} {
-		text := good
+		text := valid
 		if change[0] != "" {
 			require.Contains(t, good, change[0])
-			text = strings.Replace(good, change[0], change[1], 1)
+			text = strings.ReplaceAll(strings.Replace(good, change[0], change[1], 1), "DATA", "[1]")
 		}
 		write(fmt.Sprintf("%d%s.json", i, controlBytes), []byte(strings.ReplaceAll(text, "NAME", name)))
 		if i == 0 {

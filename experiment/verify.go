@@ -177,10 +177,10 @@ func (c *Certificate) checkSymbols(g *graph.Graph) error {
 		}
 	}
 	for _, name := range sorted.Keys(c.Graph.Sizes) { // graph.sizes has no digest, and a symbol may have two names
-		symbol, isSymbol := g.SymbolNamed(name)
-		if size, ok := c.Options.Sizes[symbol]; isSymbol && (!ok || size != c.Graph.Sizes[name]) {
-			return fmt.Errorf("the certificate contradicts itself: graph.sizes has %s=%d, which is not in options.sizes (%s)",
-				name, c.Graph.Sizes[name], program.SizesText(c.Options.Sizes))
+		symbol, _ := g.SymbolNamed(name)
+		if size, ok := c.Options.Sizes[symbol]; ok && size != c.Graph.Sizes[name] {
+			return fmt.Errorf("the certificate contradicts itself: graph.sizes has %s=%d, and options.sizes has %s=%d", name,
+				c.Graph.Sizes[name], symbol, size)
 		}
 	}
 	return nil
