@@ -94,8 +94,8 @@ func (f *File) rowDims(key string) map[string]int {
 }
 
 // withRows returns copies of the inputs with the changed number of rows in their shapes. The order of the dimensions
-// determines the strides of a changed shape. An input that is not dense keeps its shape, because its order does not
-// determine strides.
+// determines the strides of a changed shape. The strides of an input that is not dense have no meaning: [rowCount.resize]
+// rejects the input, and says why.
 func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 	inputs = slices.Clone(inputs)
 	for i, v := range inputs {
@@ -106,8 +106,14 @@ func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 		resized := *v
 		shape := slices.Clone(v.Meta.Shape)
 		shape[dim] = r.count
+		meta := tensor.New(v.Meta.DType, shape...)
 		if order, isDense := tensor.OrderOf(v.Meta); isDense {
-			resized.SetMeta(tensor.New(v.Meta.DType, shape...).WithStrides(order.Strides(shape)))
+			meta = meta.WithStrides(order.Strides(shape))
+		}
+		resized.SetMeta(meta)
+		if v.Dims != nil {
+			resized.Dims = slices.Clone(v.Dims)
+			resized.Dims[dim] = graph.Dim{Size: r.count}
 		}
 		inputs[i] = &resized
 	}
@@ -121,7 +127,9 @@ func (r *rowCount) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, er
 		return nil, err
 	}
 	proof, err := batch.Follow(g, r.dims) // a proof that the rows are independent
+	hint := fmt.Sprintf("; give the input and the dimension of the rows, as in x.0=%d", r.count)
 	if err == nil {
+		hint = "" // the rows are known
 		g.SetContext(ctx)
 		defer g.SetContext(context.Background())
 		var resized *graph.Graph
@@ -138,6 +146,5 @@ func (r *rowCount) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, er
 		e.Err = fmt.Errorf("%s=%d: the rows are not independent: %w", r.key, r.count, located.Err)
 		return nil, &e
 	}
-	return nil, fmt.Errorf("%s=%d: %w; give the input and the dimension of the rows, as in x.0=%d", r.key, r.count, err,
-		r.count)
+	return nil, fmt.Errorf("%s=%d: %w%s", r.key, r.count, err, hint)
 }

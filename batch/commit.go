@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/npz"
 )
@@ -39,6 +40,18 @@ type result struct {
 	bytes    int64  // size of the entries in memory
 	release  func() // must be called when the entries are no longer used
 	inWindow bool   // whether the input holds a unit of job.window, which limits the computed but unrecorded inputs
+}
+
+// message returns the error without the path of the input, which stands before it in messages; "" for none.
+func (r *result) message() string {
+	if r.err == nil {
+		return ""
+	}
+	text := r.err.Error()
+	for _, path := range []string{r.input.Path, printable.Text(r.input.Path)} {
+		text = strings.TrimPrefix(text, path+": ")
+	}
+	return text
 }
 
 // maxWriters is the maximum number of outputs that are written and synced at the same time. File systems combine
@@ -98,9 +111,9 @@ func (c *committer) commit(part []*result) (err error) {
 	slots := make(chan struct{}, maxWriters) // limits the number of simultaneous writes
 	var wg sync.WaitGroup
 	for i, r := range part {
-		records[i] = record{Name: r.input.Name, Input: r.digest, Run: c.runDigest}
+		records[i] = record{Name: inputName(r.input.Name), Input: r.digest, Run: c.runDigest}
 		if r.err != nil {
-			records[i].Error = strings.ToValidUTF8(fmt.Sprintf("%.*s", maxErrorText, r.err), "\ufffd")
+			records[i].Error = strings.ToValidUTF8(fmt.Sprintf("%.*s", maxErrorText, r.message()), "\ufffd")
 			continue
 		}
 		paths[i] = filepath.Join(c.temporary, strconv.Itoa(c.temporaryCount))

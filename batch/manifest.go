@@ -9,19 +9,43 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 )
 
 // record is the result of an input: one line of a manifest. Each shard (a share of the inputs) has a manifest.
 type record struct {
-	Name   string `json:"name"`
-	Input  string `json:"input"`            // sha256 of the contents; empty if the file could not be read
-	Run    string `json:"run"`              // digest of the model and the options
-	Output string `json:"output,omitempty"` // sha256 of the output
-	Bytes  int64  `json:"bytes,omitempty"`  // size of the output
-	Error  string `json:"error,omitempty"`  // the reason why there is no output
+	Name   inputName `json:"name"`
+	Input  string    `json:"input"`            // sha256 of the contents; empty if the file could not be read
+	Run    string    `json:"run"`              // digest of the model and the options
+	Output string    `json:"output,omitempty"` // sha256 of the output
+	Bytes  int64     `json:"bytes,omitempty"`  // size of the output
+	Error  string    `json:"error,omitempty"`  // the reason why there is no output
+}
+
+// inputName is the name of an input. A name that is not UTF-8, which JSON cannot represent, is written in quotes after a
+// NUL character, which no name of a file contains.
+type inputName string
+
+// MarshalText returns the name as it is written.
+func (n inputName) MarshalText() ([]byte, error) {
+	if utf8.ValidString(string(n)) {
+		return []byte(n), nil
+	}
+	return strconv.AppendQuoteToASCII([]byte{0}, string(n)), nil
+}
+
+// UnmarshalText reads a name that MarshalText returned.
+func (n *inputName) UnmarshalText(text []byte) (err error) {
+	name := string(text)
+	if quoted, isQuoted := strings.CutPrefix(name, "\x00"); isQuoted {
+		name, err = strconv.Unquote(quoted)
+	}
+	*n = inputName(name)
+	return err
 }
 
 // valid reports whether the record has all required fields, and either an output or an error.
@@ -81,8 +105,8 @@ func readManifest(path string, wanted map[string]bool, byName map[string][]recor
 	lines.Buffer(nil, maxRecord)
 	for lines.Scan() {
 		var r record
-		if json.Unmarshal(lines.Bytes(), &r) == nil && r.valid() && wanted[r.Name] {
-			byName[r.Name] = append(byName[r.Name], r)
+		if json.Unmarshal(lines.Bytes(), &r) == nil && r.valid() && wanted[string(r.Name)] {
+			byName[string(r.Name)] = append(byName[string(r.Name)], r)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -113,7 +137,7 @@ func (d outputDir) finishedRecord(records []record, inputDigest, runDigest strin
 // the input. If one of them has another output, which may have replaced the output of r, outputExists also compares the
 // digest of the contents.
 func (d outputDir) outputExists(r *record, records []record) bool {
-	path := d.outputPath(r.Name)
+	path := d.outputPath(string(r.Name))
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != r.Bytes {
 		return false

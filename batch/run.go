@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/semaphore"
@@ -89,8 +88,6 @@ func newJob(ctx context.Context, path string, inputs []Input, dir string, option
 		switch {
 		case !filepath.IsLocal(filepath.FromSlash(in.Name)):
 			return nil, fmt.Errorf("input %s: the name %q is not a path below the output directory", in.Path, in.Name)
-		case !utf8.ValidString(in.Name): // the manifest is JSON
-			return nil, fmt.Errorf("input %q: the name %q is not valid UTF-8", in.Path, in.Name)
 		case wanted[in.Name]:
 			return nil, fmt.Errorf("two inputs have the name %q", in.Name)
 		case sameFile(j.outputDir.outputPath(in.Name), in.Path):
@@ -418,12 +415,8 @@ func (j *job) commitAll(c *committer) (err error) {
 		for _, r := range results {
 			j.releaseResult(r)
 			if err == nil {
-				message := ""
-				if r.err != nil {
-					message = r.err.Error()
-				}
 				const skipped = false
-				j.finish(r.input, message, skipped)
+				j.finish(r.input, r.message(), skipped)
 			}
 		}
 	}

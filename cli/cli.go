@@ -75,7 +75,8 @@ func WithPasses(list ...passes.Pass) Option {
 }
 
 // WithCommand adds a command. If its RunE returns an error, the exit code is 1. The name of the command must differ
-// from the names of the existing commands.
+// from the names of the existing commands. Its outputs, such as cmd.OutOrStdout, are for text: they escape control
+// characters, except line breaks and tabs.
 func WithCommand(c *cobra.Command) Option {
 	return Option{func(e *command.Extensions) { e.AddedCommands = append(e.AddedCommands, c) }}
 }

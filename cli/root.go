@@ -33,8 +33,11 @@ import (
 func execute(ctx context.Context, ext *command.Extensions, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(ext)
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	out, errs := term.NewOutput(stdout), term.NewOutput(stderr)
+	defer out.End()
+	defer errs.End()
+	root.SetOut(out)
+	root.SetErr(errs)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd() // after SetOut and SetErr, because the command keeps the output streams
 	rejectUnknown(root)

@@ -146,6 +146,9 @@ func TestVerifyRefuses(t *testing.T) {
 			"the digest of the options is"},
 		"size": {file, change(func(c *experiment.Certificate) { c.Options.Sizes["N"]++ }),
 			"the digest of the options is"},
+		"two sizes": {file, change(func(c *experiment.Certificate) {
+			c.Graph.Sizes = map[string]int{"N": c.Options.Sizes["N"] + 1}
+		}), "the certificate contradicts itself: graph.sizes has N=3, and options.sizes has N=2"},
 		"proof":    {file, change(func(c *experiment.Certificate) { c.Solution.Proof.Root.Steps[0].Variable++ }), "verify: "},
 		"no proof": {file, change(func(c *experiment.Certificate) { c.Solution.Proof = nil }), "no proof"},
 	} {

@@ -38,10 +38,10 @@ func (p *Program) setDevice(device graph.Device) error {
 	return nil
 }
 
-// checkDevice returns a [*MemoryError] if the arena and the constants on the device exceed its memory. A negative limit
-// turns the check off.
-func (p *Program) checkDevice(limit int) error {
-	if p.device == nil || p.device.Memory() == 0 || limit < 0 { // 0: the size of the memory is unknown
+// CheckDevice returns a [*MemoryError] if the arena and the constants on the device exceed its memory. Compile calls it
+// unless [Options.MemoryLimit] is negative.
+func (p *Program) CheckDevice() error {
+	if p.device == nil || p.device.Memory() == 0 { // 0: the size of the memory is unknown
 		return nil
 	}
 	need := p.deviceNeed()

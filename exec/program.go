@@ -161,8 +161,13 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	program.findDirectOutputs()
 	program.computeNeed()
 	interrupt.Check(options.Context)
-	if err := cmp.Or(options.check(program.need), program.checkDevice(options.MemoryLimit)); err != nil {
+	if err := options.check(program.need); err != nil {
 		return nil, err
+	}
+	if options.MemoryLimit >= 0 {
+		if err := program.CheckDevice(); err != nil {
+			return nil, err
+		}
 	}
 	return program, nil
 }

@@ -167,12 +167,20 @@ func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Mode
 	return layout.NewModel(problem)
 }
 
-// checkSymbols returns an error if the graph lacks a symbol whose size the certificate states.
+// checkSymbols returns an error if the graph lacks a symbol whose size the certificate states, or if the certificate
+// states two sizes of a symbol.
 func (c *Certificate) checkSymbols(g *graph.Graph) error {
 	for _, name := range sorted.Keys(c.Options.Sizes) {
 		if _, ok := g.SymbolNamed(name); !ok {
 			return fmt.Errorf("the graph differs from the certified graph: the certificate is for %s=%d, and the graph "+
 				"has no symbolic dimension %q; verify the file that was planned", name, c.Options.Sizes[name], name)
+		}
+	}
+	for _, name := range sorted.Keys(c.Graph.Sizes) { // graph.sizes has no digest, and a symbol may have two names
+		symbol, _ := g.SymbolNamed(name)
+		if size, ok := c.Options.Sizes[symbol]; ok && size != c.Graph.Sizes[name] {
+			return fmt.Errorf("the certificate contradicts itself: graph.sizes has %s=%d, and options.sizes has %s=%d", name,
+				c.Graph.Sizes[name], symbol, size)
 		}
 	}
 	return nil

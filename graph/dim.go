@@ -235,8 +235,11 @@ func (g *Graph) ResizeInput(v *Value, dim, size int) error {
 			dim, size, v.Meta.Rank())
 	}
 	order, isDense := tensor.OrderOf(v.Meta)
-	if !isDense || v.Meta.Offset != 0 {
+	switch {
+	case !isDense:
 		return fmt.Errorf("the input must be dense, but its strides are %s", tensor.ListString(v.Meta.Strides))
+	case v.Meta.Offset != 0:
+		return fmt.Errorf("the input must begin at the start of its storage, but its offset is %d", v.Meta.Offset)
 	}
 	shape := slices.Clone(v.Meta.Shape)
 	shape[dim] = size

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/tensor"
@@ -29,14 +30,14 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	switch {
 	case e.File != "" && e.Col > 0:
-		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Col)
+		fmt.Fprintf(&b, "%s:%d:%d: ", printable.Text(e.File), e.Line, e.Col)
 	case e.File != "":
-		fmt.Fprintf(&b, "%s:%d: ", e.File, e.Line)
+		fmt.Fprintf(&b, "%s:%d: ", printable.Text(e.File), e.Line)
 	}
 	if e.Node != "" {
 		fmt.Fprintf(&b, "node %q", e.Node)
 		if e.Op != "" {
-			fmt.Fprintf(&b, " (%s)", e.Op)
+			fmt.Fprintf(&b, " (%s)", printable.Text(e.Op))
 		}
 		b.WriteString(": ")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/toposort"
 )
 
@@ -71,8 +72,8 @@ func (g *Graph) isSorted() bool {
 func (g *Graph) cycleError(path []int) *Error {
 	var text strings.Builder
 	for _, i := range path {
-		text.WriteString(g.Nodes[i].Name + " -> ")
+		text.WriteString(printable.Text(g.Nodes[i].Name) + " -> ")
 	}
 	first := g.Nodes[path[0]]
-	return g.NodeError(first, fmt.Errorf("the graph has a cycle: %s%s", text.String(), first.Name))
+	return g.NodeError(first, fmt.Errorf("the graph has a cycle: %s%s", text.String(), printable.Text(first.Name)))
 }

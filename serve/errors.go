@@ -48,6 +48,9 @@ func statusOf(err error) int {
 	if errors.As(err, &e) {
 		return e.status
 	}
+	if errors.As(err, new(*tensor.MemoryError)) {
+		return http.StatusServiceUnavailable
+	}
 	return http.StatusInternalServerError
 }
 
@@ -60,11 +63,38 @@ func writeError(w http.ResponseWriter, err error) int {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+	for _, name := range []string{"Content-Length", jsonLengthHeader} { // of an answer that failed before its beginning
+		w.Header().Del(name)
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 	return status
 }
+
+// cutError is the error of an answer that ended after its beginning was written. The connection must be closed.
+type cutError struct{ err error }
+
+// Error returns the message of the cause.
+func (e *cutError) Error() string { return "the answer was cut off: " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *cutError) Unwrap() error { return e.err }
+
+// answerError returns the error of an answer that ends because of err, with its status: the client is gone or does not
+// read. It returns nil if err is nil.
+func answerError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, new(timeoutError)), errors.Is(err, os.ErrDeadlineExceeded):
+		return &statusError{http.StatusServiceUnavailable, err}
+	}
+	return &statusError{statusClientGone, err}
+}
+
+// endedError returns [answerError] of the cause of a context that has ended, otherwise nil.
+func endedError(ctx context.Context) error { return answerError(context.Cause(ctx)) }
 
 // recoverPanic recovers a panic of a handler, logs it, and stores an error in err. The status is 500, or 503 if there
 // was not enough memory. Only a deferred call has an effect. A panic with [http.ErrAbortHandler] continues, because a

@@ -161,9 +161,9 @@ func TestNestedData(t *testing.T) {
 func TestNegativeZero(t *testing.T) {
 	x, err := tensor.FromSlice([]float32{float32(math.Copysign(0, -1)), 0}, 2)
 	require.NoError(t, err)
-	text, err := port{dtype: tensor.Float32}.encode(x, false)
+	text, err := encoded(port{dtype: tensor.Float32}, x, false)
 	require.NoError(t, err)
-	assert.Equal(t, "[-0.0,0]", string(text))
+	assert.Equal(t, "[-0.0,0]", text)
 }
 
 // outer multiplies a column by a row: a short request has a long response.

@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +38,39 @@ func newMetrics(s *Server) *serverMetrics {
 	set := metrics.NewSet()
 	set.NewGauge("graphrun_queue_length", func() float64 { return float64(s.waiting.Load()) })
 	return &serverMetrics{set: set}
+}
+
+// families describes the metrics: the name, the type and the help text of each.
+var families = map[string][2]string{
+	"graphrun_queue_length":                  {"gauge", "Number of waiting requests."},
+	"http_server_request_duration_seconds":   {"histogram", "Duration of HTTP requests."},
+	"nv_inference_request_success":           {"counter", "Number of successful inference requests."},
+	"nv_inference_request_failure":           {"counter", "Number of failed inference requests."},
+	"nv_inference_count":                     {"counter", "Number of rows of successful runs."},
+	"nv_inference_exec_count":                {"counter", "Number of successful runs."},
+	"nv_inference_request_duration_us":       {"counter", "Total duration of successful inference requests."},
+	"nv_inference_queue_duration_us":         {"counter", "Total time of successful inference requests in the queue."},
+	"nv_inference_compute_infer_duration_us": {"counter", "Total duration of successful runs."},
+}
+
+// write writes the metrics in the text format of Prometheus, each family after its help text and type.
+func (s *serverMetrics) write(w io.Writer) {
+	var text bytes.Buffer
+	s.set.WritePrometheus(&text)
+	last := ""
+	for line := range bytes.Lines(text.Bytes()) {
+		name := string(line[:max(bytes.IndexAny(line, "{ "), 0)])
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} { // of histograms
+			if family := strings.TrimSuffix(name, suffix); families[family][0] == "histogram" {
+				name = family
+			}
+		}
+		if name != last {
+			fmt.Fprintf(w, "# HELP %s %s\n# TYPE %[1]s %[3]s\n", name, families[name][1], families[name][0])
+			last = name
+		}
+		_, _ = w.Write(line)
+	}
 }
 
 // labelEscaper escapes the values of labels in the text format of Prometheus, which has no other escape sequences.

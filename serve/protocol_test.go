@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -68,6 +70,20 @@ func TestEachOutputHasItsEncoding(t *testing.T) {
 	assert.Equal(t, []byte{4, 5}, w.Body.Bytes()[n:])
 }
 
+// encoded returns the elements of an output in a response: the list in its JSON, or the bytes that follow.
+func encoded(p port, x *tensor.Tensor, binary bool) (string, error) {
+	w := httptest.NewRecorder()
+	err := (&model{}).writeAnswer(context.Background(), w, &request{outputs: []responseOutput{{p, binary}}},
+		map[string]*tensor.Tensor{p.name: x})
+	text := w.Body.String()
+	if binary {
+		n, _ := strconv.Atoi(w.Header().Get(jsonLengthHeader))
+		return text[n:], err
+	}
+	_, text, _ = strings.Cut(text, `"data":`)
+	return strings.TrimSuffix(text, "}]}\n"), err
+}
+
 // TestStrings encodes and decodes strings, whose length precedes them in the binary extension.
 func TestStrings(t *testing.T) {
 	p := port{name: "x", dtype: tensor.Int64, shape: []int{-1}, labels: graph.Labels{Strings: []string{"", "a", "bß"}}}
@@ -83,12 +99,12 @@ func TestStrings(t *testing.T) {
 		for i, want := range []float64{2, 0, 1} {
 			assert.Equal(t, want, x.At(i).Float())
 		}
-		text, err := p.encode(x, false)
+		text, err := encoded(p, x, false)
 		require.NoError(t, err)
-		assert.JSONEq(t, `["bß", "", "a"]`, string(text))
-		bytes, err := p.encode(x, true)
+		assert.JSONEq(t, `["bß", "", "a"]`, text)
+		text, err = encoded(p, x, true)
 		require.NoError(t, err)
-		assert.Equal(t, data, string(bytes))
+		assert.Equal(t, data, text)
 	}
 	for bad, want := range map[string]string{
 		data[:size-1]:               "the length of a string exceeds the data",
@@ -107,6 +123,6 @@ func TestStrings(t *testing.T) {
 	p.labels.Strings[1] = "\xff"
 	x, err := p.labels.Encode([]string{"\xff"}, 1)
 	require.NoError(t, err)
-	_, err = p.encode(x, false)
+	_, err = encoded(p, x, false)
 	assert.ErrorContains(t, err, "string 0 is not valid UTF-8, which JSON requires: request binary_data")
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
@@ -45,7 +46,8 @@ func findVersions(paths []string) (list []version, err error) {
 		case info.IsDir():
 			found, err = versionsIn(path)
 		case !isModelFile(path):
-			err = fmt.Errorf("%s: the path must be a model (.onnx or .json) or a directory of models", path)
+			err = fmt.Errorf("%s: the path must be a model (.onnx or .json) or a directory of models",
+				printable.Text(path))
 		default:
 			found = []version{{model: baseName(path), name: "1", path: path, files: signatureOf(path, sharedDirectory)}}
 		}
@@ -72,7 +74,7 @@ func findVersions(paths []string) (list []version, err error) {
 func withoutOp(path string, err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
-		return fmt.Errorf("%s: %w", path, pathError.Err)
+		return fmt.Errorf("%s: %w", printable.Text(path), pathError.Err)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -116,6 +117,20 @@ func TestRoutes(t *testing.T) {
 	assert.Contains(t, text, `nv_inference_request_success{model="many",version="10"} 1`)
 	assert.Contains(t, text, `nv_inference_exec_count{model="many",version="2"} 1`)
 	assert.Contains(t, text, `http_route="/v2/models/{model}/infer",http_response_status_code="404"`)
+	described := map[string]bool{} // every metric follows the help and the type of its family
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); words[0] == "#" {
+			assert.GreaterOrEqual(t, len(words), 4, line)
+			assert.False(t, words[1] == "HELP" && described[words[2]], "twice: %s", line)
+			described[words[2]] = true
+			continue
+		}
+		name := regexp.MustCompile(`^[a-z0-9_]+`).FindString(line)
+		assert.True(t, described[regexp.MustCompile(`^(http_.*)_(bucket|sum|count)$`).ReplaceAllString(name, "$1")], line)
+	}
+	assert.Contains(t, text, "\n# TYPE http_server_request_duration_seconds histogram\n")
+	assert.Contains(t, text, "\n# TYPE nv_inference_count counter\n")
+	assert.Len(t, described, len(families))
 }
 
 // TestBitsOfNetworks joins requests of 1 to 3 images to a convolutional network. Each result has the bits of a request

@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +24,7 @@ import (
 //
 // A request for inference passes through these steps: answer finds the model by the path. inferWithin reads the body.
 // model.decode decodes the body (by decodeRequest). queue.run waits for a slot and runs the model, perhaps in a batch
-// with other requests. model.encodeResponse encodes the outputs.
+// with other requests. model.writeAnswer encodes and writes the outputs.
 type Server struct {
 	options Options
 	threads int // maximum number of workers of one run
@@ -220,10 +220,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(start.Add(2 * s.options.Timeout))
 	route, err := s.answer(w, r)
 	status := http.StatusOK
-	if err != nil {
+	isCut := errors.As(err, new(*cutError))
+	if isCut {
+		status = statusOf(err)
+	} else if err != nil {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.options.Timeout)) // it may have passed
 		status = writeError(w, err)
 	}
 	s.metrics.recordResponse(route, status, time.Since(start))
+	if isCut { // otherwise the client would take what it has received for the whole response
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // answer answers a request. It returns the route with placeholders for names, which is a label of metrics.
@@ -246,7 +253,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, e
 			return path, err
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		s.metrics.set.WritePrometheus(w)
+		s.metrics.write(w)
 		return path, nil
 	}
 	name, version, action, ok := splitModelPath(path)
@@ -437,28 +444,9 @@ func (s *Server) inferWithin(ctx context.Context, w http.ResponseWriter, r *http
 	if res, err = m.queue.run(ctx, request.inputs); err != nil {
 		return res, runError(r.Context(), err)
 	}
-	text, tail, err := m.encodeResponse(request, res.out)
-	if err != nil {
-		return res, &statusError{http.StatusBadRequest, err}
-	}
+	// The answer may take Options.Timeout again. The deadline ends a write to a client that does not read.
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.options.Timeout, timeoutError(s.options.Timeout))
+	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.options.Timeout))
-	writeResponse(w, text, tail)
-	return res, nil
-}
-
-// writeResponse writes a response: its JSON and the binary data that follow.
-func writeResponse(w http.ResponseWriter, text []byte, tail [][]byte) {
-	w.Header().Set("Content-Type", "application/json")
-	if tail != nil {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set(jsonLengthHeader, strconv.Itoa(len(text)))
-	}
-	length := len(text)
-	for _, data := range tail {
-		length += len(data)
-	}
-	w.Header().Set("Content-Length", strconv.Itoa(length))
-	for _, data := range append([][]byte{text}, tail...) {
-		_, _ = w.Write(data) // the client may be gone
-	}
+	return res, m.writeAnswer(ctx, w, request, res.out)
 }

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/graphrun/graphrun/internal/machine"
@@ -43,30 +44,42 @@ func CatchMemory(err *error) {
 	}
 }
 
-// checkInterval is the number of allocated bytes after which [NewStorage] checks the available memory again. The check
-// takes less than 1% of the time to fill these bytes.
+// checkInterval is the number of bytes of small allocations after which [NewStorage] checks the available memory again.
+// The check takes less than 1% of the time to fill these bytes.
 const checkInterval = 64 << 20
 
-// uncheckedBytes counts the bytes allocated since the last check.
+// uncheckedBytes counts the bytes of small allocations since the last check.
 var uncheckedBytes atomic.Int64
 
 // tensorOverhead is the approximate size, in bytes, of the structs of a tensor, without its elements.
 const tensorOverhead = 256
 
-// checkAllocation returns an error if an allocation of n bytes is not possible: n is negative, or a check of the
-// available memory fails. Allocations of checkInterval bytes or more are always checked; smaller ones are checked once
-// for every checkInterval bytes.
-func checkAllocation(n int) error {
+// blockBytes is the size, in bytes, from which allocations are checked one by one.
+const blockBytes = 8 << 20
+
+// blockLock is held from the check of a block until its allocation, unless memory is plentiful: two goroutines must not
+// take the same memory.
+var blockLock sync.Mutex
+
+// beginAllocation checks that an allocation of n bytes is possible: n is not negative, and a check of the available
+// memory succeeds. The caller must call end after the allocation. Smaller allocations than blockBytes are checked
+// once for every checkInterval bytes.
+func beginAllocation(n int) (end func(), err error) {
 	switch {
 	case n < 0:
-		return fmt.Errorf("storage of %d bytes: the size is negative", n)
-	case n >= checkInterval:
+		return nil, fmt.Errorf("storage of %d bytes: the size is negative", n)
+	case n >= blockBytes && !machine.FitsEasily(n):
+		blockLock.Lock()
 		if limit, ok := machine.FitsBlock(n); !ok {
-			return &MemoryError{n, limit.Available, limit.Total, limit.Name}
+			blockLock.Unlock()
+			return nil, &MemoryError{n, limit.Available, limit.Total, limit.Name}
 		}
-	case uncheckedBytes.Add(int64(n+tensorOverhead)) >= checkInterval:
+		return blockLock.Unlock, nil
+	case n < blockBytes && uncheckedBytes.Add(int64(n+tensorOverhead)) >= checkInterval:
 		uncheckedBytes.Store(0)
-		return CheckMemory(checkInterval)
+		if err := CheckMemory(checkInterval); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	return func() {}, nil
 }

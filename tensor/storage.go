@@ -27,17 +27,19 @@ func NewStorage(n int) *Storage {
 	if n == 0 {
 		return &Storage{}
 	}
-	mustAllocate(n)
+	end := mustBeginAllocation(n)
 	block := make([]byte, n+Align-1)
+	end()
 	adviseLargePages(block)
 	return &Storage{data: aligned(block)[:n:n]}
 }
 
-// mustAllocate panics if n bytes are not available, with a [*MemoryError] if memory is short.
-func mustAllocate(n int) {
-	err := checkAllocation(n)
+// mustBeginAllocation is beginAllocation, but panics if n bytes are not available, with a [*MemoryError] if memory is
+// short.
+func mustBeginAllocation(n int) (end func()) {
+	end, err := beginAllocation(n)
 	if err == nil {
-		return
+		return end
 	}
 	var short *MemoryError
 	if errors.As(err, &short) {
@@ -151,10 +153,12 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 	if want := DTypeOf[T](); want != t.DType {
 		return nil, fmt.Errorf("tensor holds %v, not %v", t.DType, want)
 	}
-	if err := checkAllocation(t.Bytes()); err != nil {
+	end, err := beginAllocation(t.Bytes())
+	if err != nil {
 		return nil, err
 	}
 	out := make([]T, t.Numel())
+	end()
 	if len(out) == 0 {
 		return out, nil
 	}

@@ -3,6 +3,8 @@ package files
 import (
 	"fmt"
 	"strings"
+
+	"github.com/graphrun/graphrun/internal/printable"
 )
 
 // maxListed is the maximum number of names in a list.
@@ -17,7 +19,7 @@ func List(names []string) string {
 	case n == 0:
 		return "nothing"
 	case n > maxListed:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), n-maxListed)
+		return fmt.Sprintf("%s and %d more", printable.Text(strings.Join(names[:maxListed], ", ")), n-maxListed)
 	}
-	return strings.Join(names, ", ")
+	return printable.Text(strings.Join(names, ", "))
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"github.com/graphrun/graphrun/internal/printable"
 )
 
 // fileError is an error of a file. Its text is for users, without the name of a system call.
@@ -19,7 +21,7 @@ func (e *fileError) Error() string {
 	if e.path == "" {
 		return e.text
 	}
-	return e.path + ": " + e.text
+	return printable.Text(e.path) + ": " + e.text
 }
 
 // Unwrap returns the system's error, for errors.Is.
@@ -79,7 +81,7 @@ func WithPath(path string, err error) error {
 	if errors.As(err, &pathErr) {
 		return Reword(path, err)
 	}
-	return fmt.Errorf("%s: %w", path, err)
+	return fmt.Errorf("%s: %w", printable.Text(path), err)
 }
 
 // kindsByPrefix maps the first bytes of a file to a text about the kind of file, for messages.

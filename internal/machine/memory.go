@@ -53,18 +53,28 @@ func tightest(limits []Limit) Limit {
 	return least
 }
 
-// idleHeap describes the unused part of Go's heap, in bytes.
+// idleHeap describes Go's heap, above all its unused part, in bytes.
 type idleHeap struct {
 	free     int // backed by memory
 	released int // address space only
+	used     int // of the used part: live objects, and garbage
 }
 
 // readIdleHeap reads the unused part of the heap from Go's runtime.
 func readIdleHeap() idleHeap {
 	samples := []metrics.Sample{
-		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(samples)
-	return idleHeap{int(samples[0].Value.Uint64()), int(samples[1].Value.Uint64())}
+	return idleHeap{int(samples[0].Value.Uint64()), int(samples[1].Value.Uint64()), int(samples[2].Value.Uint64())}
+}
+
+// largestBlock estimates the longest range of free addresses, because the runtime does not state it: objects divide the
+// free addresses. It assumes that large objects do so, with as much free memory between them as they take, but that
+// half of the free memory is in one range.
+func (h idleHeap) largestBlock() int {
+	unused := h.free + h.released
+	return max(unused-h.used, unused/2)
 }
 
 // heapArenaBytes is the size of the pieces in which Go reserves address space (heapArenaBytes of package runtime).
@@ -86,11 +96,11 @@ func readLimits(fsys fs.FS, heap idleHeap, isOneBlock bool) []Limit {
 	}
 	for _, limit := range processLimits(fsys) { // of the address space and of data
 		limit.Available -= 2 * heapArenaBytes // a reserve
-		if unusedHeap := heap.free + heap.released; isOneBlock {
+		if isOneBlock {
 			// A block needs adjacent addresses: either new addresses or free addresses.
-			limit.Available = max(limit.Available, unusedHeap)
+			limit.Available = max(limit.Available, heap.largestBlock())
 		} else {
-			limit.Available += unusedHeap
+			limit.Available += heap.free + heap.released
 		}
 		limits = append(limits, limit)
 	}
@@ -117,12 +127,20 @@ func Fits(bytes int) (Limit, bool) { return fits(bytes, false /* isOneBlock */) 
 // FitsBlock is [Fits] for a single allocation.
 func FitsBlock(bytes int) (Limit, bool) { return fits(bytes, true /* isOneBlock */) }
 
-// fits is Fits or, if isOneBlock is set, FitsBlock.
-func fits(bytes int, isOneBlock bool) (Limit, bool) {
+// FitsEasily reports whether [Fits] and [FitsBlock] would accept a request without a reading of the limits.
+func FitsEasily(bytes int) bool {
 	// A request for less than an eighth of the memory that was left within the last quarter of a second needs no reading.
 	last := lastReading.Load()
-	if last != nil && int64(bytes) < last.bytesLeft.Load()/8 && time.Since(last.time) < time.Second/4 {
-		last.bytesLeft.Add(-int64(bytes))
+	if last == nil || int64(bytes) >= last.bytesLeft.Load()/8 || time.Since(last.time) >= time.Second/4 {
+		return false
+	}
+	last.bytesLeft.Add(-int64(bytes))
+	return true
+}
+
+// fits is Fits or, if isOneBlock is set, FitsBlock.
+func fits(bytes int, isOneBlock bool) (Limit, bool) {
+	if FitsEasily(bytes) {
 		return Limit{}, true
 	}
 	limit := currentLimit(isOneBlock)

@@ -158,6 +158,8 @@ func TestBlocks(t *testing.T) {
 		{idleHeap{}, fresh, fresh},
 		{idleHeap{free: gib, released: gib}, fresh + 2*gib, fresh},
 		{idleHeap{released: 3 * gib}, fresh + 3*gib, 3 * gib},
+		{idleHeap{released: 4 * gib, used: gib}, fresh + 4*gib, 3 * gib}, // objects divide the heap
+		{idleHeap{released: 8 * gib, used: 7 * gib}, fresh + 8*gib, 4 * gib},
 	} {
 		for block, want := range map[bool]int{false: c.all, true: c.single} {
 			for _, l := range readLimits(bounded, c.heap, block) {

@@ -248,6 +248,14 @@ func (p *Program) Need() exec.Need {
 	return exec.Need{}
 }
 
+// CheckDevice returns an [*exec.MemoryError] if a run, for the sizes of [Program.Need], exceeds the memory of the device.
+func (p *Program) CheckDevice() error {
+	if binding := p.FirstBinding(); binding != nil && binding.Program != nil {
+		return binding.Program.CheckDevice()
+	}
+	return nil
+}
+
 // CombinedNeed returns the memory of simultaneous runs of programs of one graph, which share inputs and constants.
 func CombinedNeed(programs ...*Program) exec.Need {
 	var list []*exec.Program

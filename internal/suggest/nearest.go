@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"strings"
+
+	"github.com/graphrun/graphrun/internal/printable"
 )
 
 // maxNames bounds the names that are compared, so that an error in a graph of a million values is reported without
@@ -115,7 +117,7 @@ func DidYouMean(meant string) string {
 	if meant == "" {
 		return ""
 	}
-	return "; did you mean " + meant + "?"
+	return "; did you mean " + printable.Text(meant) + "?"
 }
 
 // ForUnknown returns the end of a message about an unknown name. It is a question with the nearest known name or, if
@@ -128,7 +130,7 @@ func ForUnknown(name, plural string, known iter.Seq[string]) string {
 	var names []string
 	for other := range known {
 		if other != "" && !slices.Contains(names, other) {
-			names = append(names, other)
+			names = append(names, printable.Text(other))
 		}
 		if len(names) > listed {
 			names[listed] = "..."

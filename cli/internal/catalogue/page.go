@@ -15,7 +15,8 @@ import (
 func showOp(w io.Writer, display term.Display, op *graph.Op) {
 	dtypes := dtypesOf(op)
 	width := display.ProseWidth()
-	fmt.Fprintf(w, "%s\n\n%s\n", format.Wrap(display.Paint(term.Strong, op.Name)+signature(op), width),
+	head := format.Wrap(op.Name+signature(op), width)
+	fmt.Fprintf(w, "%s%s\n\n%s\n", display.Paint(term.Strong, op.Name), strings.TrimPrefix(head, op.Name),
 		format.Wrap(op.Doc, width))
 	fmt.Fprintf(w, "\n%s\n", format.Wrap("Layout: "+layoutText(op), width))
 	if len(op.Params) > 0 {

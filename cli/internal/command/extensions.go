@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
@@ -70,5 +71,9 @@ func (e *Extensions) Lookup(name string) *graph.Op { return e.lookup(name) }
 // Compile is [graphrun.CompileContext] with e.Passes as Options.Passes.
 func (e *Extensions) Compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (*graphrun.Program, error) {
 	o.Passes = e.Passes
-	return graphrun.CompileContext(ctx, g, o)
+	p, err := graphrun.CompileContext(ctx, g, o)
+	if err == nil {
+		err = (*program.Program)(p).CheckDevice()
+	}
+	return p, err
 }

@@ -302,7 +302,7 @@ func (doc *Document) answer() string {
 // WriteLayout prints the type of a value and the reason for its layout in the graph as written.
 func WriteLayout(w io.Writer, display term.Display, doc *Document) {
 	v := doc.Value
-	fmt.Fprintf(w, "%s: %s, %s %s", v.Name, v.Op, cmp.Or(v.DType, "?"), v.Shape)
+	fmt.Fprintf(w, "%s: %s, %s %s", format.Printable(v.Name), v.Op, cmp.Or(v.DType, "?"), v.Shape)
 	if v.Strides != nil {
 		fmt.Fprintf(w, " by %s", v.Strides)
 		if v.Offset.N != 0 || v.Offset.Name != "" {
@@ -316,7 +316,7 @@ func WriteLayout(w io.Writer, display term.Display, doc *Document) {
 		}
 	}
 	fmt.Fprintf(w, "\n\n%s\n%s\n", display.Paint(term.Strong, "Layout as written"),
-		format.Wrap(doc.Layout.Why, display.ProseWidth()))
+		format.Wrap(format.Printable(doc.Layout.Why), display.ProseWidth()))
 	writePermutationRule(w, display, &doc.Layout)
 }
 
@@ -347,18 +347,18 @@ func writeExecution(w io.Writer, display term.Display, explanation *inspect.Expl
 	if len(assumed) > 0 {
 		head += " for " + program.SizesText(assumed)
 	}
-	fmt.Fprintf(w, "\n%s\n%s\n", display.Paint(term.Strong, head), format.Wrap(outcome.What, display.ProseWidth()))
+	fmt.Fprintf(w, "\n%s\n%s\n", display.Paint(term.Strong, head), format.Wrap(format.Printable(outcome.What), display.ProseWidth()))
 	if outcome.Step != "" {
-		fmt.Fprintf(w, "step %s", outcome.Step)
+		fmt.Fprintf(w, "step %s", format.Printable(outcome.Step))
 		if outcome.Impl != "" {
 			fmt.Fprintf(w, ", implementation %s", outcome.Impl)
 		}
-		fmt.Fprintf(w, ", reads %s\n", cmp.Or(strings.Join(outcome.Reads, ", "), "nothing"))
+		fmt.Fprintf(w, ", reads %s\n", format.Printable(cmp.Or(strings.Join(outcome.Reads, ", "), "nothing")))
 	}
 	if len(outcome.Strides) > 0 {
 		fmt.Fprintf(w, "its strides are %s\n", format.Ints(outcome.Strides))
 	}
-	fmt.Fprintf(w, "read by %s\n", cmp.Or(strings.Join(outcome.Readers, ", "), "no node"))
+	fmt.Fprintf(w, "read by %s\n", format.Printable(cmp.Or(strings.Join(outcome.Readers, ", "), "no node")))
 	copies := make([]report.Copy, len(explanation.Copies))
 	for i, c := range explanation.Copies {
 		copies[i] = c.Copy
@@ -377,7 +377,7 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 	if reason.Transfer != "" {
 		title = fmt.Sprintf("The %s of %s", reason.Transfer, reason.Value)
 	}
-	fmt.Fprintf(w, "\n%s\n", display.Paint(term.Strong, title))
+	fmt.Fprintf(w, "\n%s\n", display.Paint(term.Strong, format.Printable(title)))
 	const lineFormat = "  %-21s%s\n" // the first column has the width of the longest phrase, and two blanks
 	for _, explained := range []struct {
 		phrase  string
@@ -388,7 +388,7 @@ func writeCopyReasons(w io.Writer, display term.Display, reason inspect.CopyReas
 			if i == 0 {
 				phrase = explained.phrase
 			}
-			fmt.Fprintf(w, lineFormat, phrase, step)
+			fmt.Fprintf(w, lineFormat, phrase, format.Printable(step))
 		}
 	}
 	if reason.WithoutNS == nil {

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/mattn/go-runewidth"
 
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/printable"
 )
 
 // Ints formats sizes or strides without blanks, so that awk sees one column: [2,3].
@@ -17,21 +17,8 @@ func Ints(v []int) string {
 	return strings.ReplaceAll(fmt.Sprint(v), " ", ",")
 }
 
-// Printable escapes control characters, because names come from files and must not affect the terminal.
-func Printable(text string) string {
-	if !strings.ContainsFunc(text, unicode.IsControl) {
-		return text
-	}
-	var out strings.Builder
-	for _, r := range text {
-		if unicode.IsControl(r) {
-			fmt.Fprintf(&out, "\\u%04x", r)
-		} else {
-			out.WriteRune(r)
-		}
-	}
-	return out.String()
-}
+// Printable escapes what must not reach a terminal: see [printable.Text].
+func Printable(text string) string { return printable.Text(text) }
 
 // The functions with go:noinline have many callers, none of them hot. Inlining them would cost compile time.
 

@@ -14,7 +14,7 @@ func DidYouMean(name string, known []string) string {
 
 // WantOneOf returns the end of a message about an unknown name: all known names and a suggestion.
 func WantOneOf(name string, known []string) string {
-	return "want one of " + strings.Join(known, ", ") + DidYouMean(name, known)
+	return "want one of " + Printable(strings.Join(known, ", ")) + DidYouMean(name, known)
 }
 
 // ClosestName returns the known name that is most similar to name. If none is similar and exactly one known name

@@ -160,7 +160,7 @@ func (a *Arrays) archiveHint(name string) string {
 	if a == nil || a.archive == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%s has %s%s)", a.path, files.List(a.archive.Names()), format.DidYouMean(name, a.unusedKeys))
+	return fmt.Sprintf(" (%s has %s%s)", format.Printable(a.path), files.List(a.archive.Names()), format.DidYouMean(name, a.unusedKeys))
 }
 
 // unusedArrays returns a note about the arrays of the archive that are not used; "" for none.

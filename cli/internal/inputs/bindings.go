@@ -29,6 +29,9 @@ type bindings struct {
 func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.Graph, err error) {
 	inputs, loader := f.Inputs(), &f.Loader
 	if err := given.bindSymbols(inputs, bindings{loader.Sizes, map[string]string{}, f.Symbols()}); err != nil {
+		if rowsErr := f.CheckRows(ctx); rowsErr != nil {
+			return nil, rowsErr
+		}
 		return nil, err
 	}
 	loader.Shapes, loader.UnavailableInputs = map[string][]int{}, given.Unavailable

@@ -23,7 +23,7 @@ func writeCode(w io.Writer, display term.Display, code *inspect.StepCode) {
 	if code.Why != "" {
 		summary = "no code was generated: " + code.Why
 	}
-	fmt.Fprintf(w, "step %s: %s; %s\n", code.Step, strings.Join(code.Ops, ", "), summary)
+	fmt.Fprintf(w, "step %s: %s; %s\n", format.Printable(code.Step), format.Printable(strings.Join(code.Ops, ", ")), summary)
 	for _, loop := range code.Loops {
 		writeLoop(w, display, &loop)
 	}
@@ -31,7 +31,7 @@ func writeCode(w io.Writer, display term.Display, code *inspect.StepCode) {
 
 // writeLoop prints the operands, the expression and the machine code of a loop.
 func writeLoop(w io.Writer, display term.Display, loop *inspect.LoopCode) {
-	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, cmp.Or(loop.Name, "Loop")))
+	fmt.Fprintln(w, "\n"+display.Paint(term.Strong, format.Printable(cmp.Or(loop.Name, "Loop"))))
 	t := term.NewTable(term.NameCol("operand"), term.NameCol("dtype"), term.NameCol("access"))
 	for i, a := range loop.Results {
 		t.Add(fmt.Sprintf("y%d", i), a.DType, a.Access)

@@ -126,6 +126,9 @@ type examinedPlan struct {
 func (search *memorySearch) try(ctx context.Context, strategy graphrun.Strategy, listed bool) (bytes int, err error) {
 	search.options.Strategy = strategy
 	compiled, err := search.ext.Compile(ctx, search.graph, search.options)
+	if errors.As(err, new(*graphrun.MemoryError)) { // the memory of the device
+		return math.MaxInt, nil
+	}
 	if err != nil {
 		return 0, err
 	}

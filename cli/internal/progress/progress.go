@@ -168,7 +168,7 @@ func (j *Job) showProgress(cmd *cobra.Command, w io.Writer, ended <-chan struct{
 	shown := 0 // the width of the line on the terminal
 	replaceLine := func(line string) {
 		width := term.Width(line)
-		fmt.Fprint(w, "\r", line, strings.Repeat(" ", max(0, shown-width)))
+		fmt.Fprint(term.Unescaped(w), "\r", line, strings.Repeat(" ", max(0, shown-width)))
 		shown = width
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -178,7 +178,7 @@ func (j *Job) showProgress(cmd *cobra.Command, w io.Writer, ended <-chan struct{
 		select {
 		case <-ended:
 			replaceLine("")
-			fmt.Fprint(w, "\r")
+			fmt.Fprint(term.Unescaped(w), "\r")
 			return
 		case <-tick.C:
 		}

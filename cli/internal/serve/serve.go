@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -201,6 +202,9 @@ func (f *flags) tlsConfig() (*tls.Config, error) {
 		return nil, nil
 	}
 	certificate, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
+	if errors.As(err, new(*fs.PathError)) { // it names the file
+		return nil, exit.UsageErrorf("--tls-cert, --tls-key: %w", err)
+	}
 	if err != nil {
 		return nil, exit.UsageErrorf("--tls-cert %s, --tls-key %s: %w", f.tlsCert, f.tlsKey, err)
 	}

@@ -56,7 +56,7 @@ func DisplayOf(cmd *cobra.Command, w io.Writer) Display {
 	}
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		display.width = n
-	} else if n, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && n > 0 {
+	} else if n, _, err := term.GetSize(int(Unescaped(w).(*os.File).Fd())); err == nil && n > 0 {
 		display.width = n
 	}
 	return display
@@ -67,7 +67,7 @@ func StdoutDisplay(cmd *cobra.Command) Display { return DisplayOf(cmd, cmd.OutOr
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := Unescaped(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -109,10 +109,10 @@ const (
 	noteStyle  style = "1;33" // notes
 )
 
-// Paint returns text in a style, if the display supports colors.
+// Paint returns text in a style, if the display supports colors. The text must be printed to an [Output].
 func (d Display) Paint(textStyle style, text string) string {
 	if !d.color || text == "" {
 		return text
 	}
-	return "\x1b[" + string(textStyle) + "m" + text + "\x1b[0m"
+	return string(styleMark) + string(textStyle) + "m" + text + string(styleMark) + "0m"
 }

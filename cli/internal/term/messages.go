@@ -19,13 +19,13 @@ func PrintError(cmd *cobra.Command, err error) {
 	display := DisplayOf(cmd, w)
 	text := strings.TrimSuffix(exit.Message(err), "\n")
 	var located *graph.Error
-	if !errors.As(err, &located) || located.File == "" || placeLength(text, located.File) == 0 {
+	if !errors.As(err, &located) || located.File == "" || placeLength(text, format.Printable(located.File)) == 0 {
 		fmt.Fprintln(w, display.Paint(errorStyle, "graphrun:")+" "+text)
 		return
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if n := placeLength(line, located.File); n > 0 {
+		if n := placeLength(line, format.Printable(located.File)); n > 0 {
 			line = display.Paint(errorStyle, line[:n]) + line[n:]
 		}
 		fmt.Fprintln(w, line)

@@ -156,7 +156,7 @@ func TestTableAligned(t *testing.T) {
 		}
 	}
 	var painted bytes.Buffer
-	table.Write(&painted, Display{color: true})
+	table.Write(NewOutput(&painted), Display{color: true})
 	if want := fmt.Sprintf("\x1b[1ma     b\x1b[0m\n%s", b.String()[len("a     b\n"):]); painted.String() != want {
 		t.Errorf("in colour got %q, want %q", painted.String(), want)
 	}

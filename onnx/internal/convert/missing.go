@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
 )
@@ -57,7 +58,7 @@ func (m *Model) collectMissing(nodes []*pb.NodeProto, table *Table, found map[Op
 func (m *Model) checkSupported(t *Table) error {
 	var list []string
 	for _, op := range m.MissingOperators(t) {
-		list = append(list, fmt.Sprintf("%s (%d%s)", op.Operator, len(op.Nodes), suggest.DidYouMean(op.Suggestion)))
+		list = append(list, fmt.Sprintf("%s (%d%s)", printable.Text(op.Operator.String()), len(op.Nodes), suggest.DidYouMean(op.Suggestion)))
 	}
 	if list == nil {
 		return nil
