@@ -135,12 +135,12 @@ type fuzzDrawer struct {
 }
 
 func (d *fuzzDrawer) n(n int) int {
-	if len(d.data) > 0 && n <= 256 {
+	if len(d.data) > 0 && n > 0 && n <= 256 {
 		b := d.data[0]
 		d.data = d.data[1:]
 		return int(b) % n
 	}
-	return d.rng.IntN(n)
+	return d.rng.IntN(max(n, 1))
 }
 
 func (d *fuzzDrawer) oneOf(n int) bool { return d.n(n) == n-1 }
@@ -403,6 +403,7 @@ func (d *fuzzDrawer) change(inputs []*fuzzInput, nodes []*pb.NodeProto) {
 			tensors = append(tensors, in)
 		}
 	}
+	hasLoop := slices.ContainsFunc(nodes, func(n *pb.NodeProto) bool { return n.OpType == "Loop" })
 	n := pick(d, nodes)
 	switch kind := d.n(6); {
 	case kind <= 1 && len(tensors) > 0: // all sizes that are equal
@@ -444,7 +445,7 @@ func (d *fuzzDrawer) change(inputs []*fuzzInput, nodes []*pb.NodeProto) {
 		x := in.data.CopyTo(tensor.New(in.data.DType, in.data.Shape...))
 		if x.DType.IsFloat() {
 			x = d.numbers(x.DType, x.Shape...)
-		} else if x.Numel() > 0 && x.DType.IsIntegral(false) {
+		} else if x.Numel() > 0 && x.DType.IsIntegral(false) && !hasLoop { // which may be a number of iterations
 			x.SetFlat(d.n(x.Numel()), pick(d, append(special(x.DType), tensor.IntScalar(2), tensor.IntScalar(3))))
 		}
 		in.data = x
