@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -267,17 +268,18 @@ func (w *fuzzWorld) draw(data []byte) *fuzzModel {
 		} else {
 			continue
 		}
-		// The last model may be one that is refused.
-		if !d.m.evaluate() && !(d.oneOf(5) && len(d.m.nodes) > 0) {
+		// A refused node is dropped, or is the last one.
+		err := d.m.evaluate()
+		if panicked := (*fuzzPanic)(nil); errors.As(err, &panicked) || err != nil && d.oneOf(5) {
+			break
+		} else if err != nil {
 			*d.m = before
 			d.m.known = known
-		} else if d.m.known == nil {
-			break
 		}
 	}
 	if len(d.m.nodes) == 0 { // the first node was refused: another is the whole model
 		d.call(convert.Operator{Name: "Identity"}, pick(d, w.calls[convert.Operator{Name: "Identity"}]))
-		d.m.evaluate()
+		_ = d.m.evaluate()
 	}
 	used := map[string]bool{}
 	for _, n := range d.m.nodes {

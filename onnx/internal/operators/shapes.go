@@ -455,7 +455,9 @@ func unique(n *node) []*value {
 	x := n.Operand(0)
 	dim := 0
 	if n.HasAttr("axis") {
-		dim = n.Axis(n.Int("axis", 0), n.Rank(x))
+		if dim = n.Axis(n.Int("axis", 0), n.Rank(x)); n.Rank(x) == 0 {
+			n.Failf("operand 0 has no dimensions")
+		}
 	} else {
 		x = n.Reshape(x, -1)
 	}
