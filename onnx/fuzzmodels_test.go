@@ -3,6 +3,7 @@ package onnx
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -798,7 +799,8 @@ func (s *fuzzTotals) try(t testing.TB, w *fuzzWorld, data []byte) {
 	}
 }
 
-// TestModels checks some drawn models, or as many as GRAPHRUN_FUZZ_TIME permits. GRAPHRUN_FUZZ_SEED selects others.
+// TestModels checks some drawn models, or as many as GRAPHRUN_FUZZ_TIME permits. GRAPHRUN_FUZZ_SEED selects others, and
+// GRAPHRUN_FUZZ_DATA is the data of one model, as a fault prints them.
 func TestModels(t *testing.T) {
 	w := newFuzzWorld(t)
 	count, end := uint64(testsize.Emulated(20, testsize.Of(400, 4000))), time.Time{}
@@ -813,6 +815,11 @@ func TestModels(t *testing.T) {
 		require.NoError(t, err)
 	}
 	s := newFuzzTotals()
+	if data, err := hex.DecodeString(os.Getenv("GRAPHRUN_FUZZ_DATA")); err != nil || len(data) > 0 {
+		require.NoError(t, err)
+		s.try(t, w, data)
+		return
+	}
 	for i := uint64(0); i < count && (end.IsZero() || time.Now().Before(end)); i++ {
 		s.try(t, w, binary.LittleEndian.AppendUint64(nil, rand.NewPCG(base, i).Uint64()))
 	}
