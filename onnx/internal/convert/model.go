@@ -2,7 +2,9 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
@@ -162,7 +164,16 @@ func (m *Model) convertAtBestHints(o Options, opsets map[string]int) (*Conversio
 		symbols := len(attempt.graph.Symbols)
 		result, err := attempt.convertAtHints(&frame{opsets: opsets, unrollBudget: maxUnrolled,
 			skipsInvalidNodes: o.SkipErrors})
+		var limit limitError
+		unit, isUnit := unitSize{}, false
+		if errors.As(err, &limit) {
+			unit, isUnit = limit.error.(unitSize)
+		}
 		switch {
+		case isUnit:
+			o.Dims = maps.Clone(o.Dims) // not nil: see [Model.Sizes]
+			o.Dims[unit.symbol] = 1
+			return m.convertAtBestHints(o, opsets)
 		case err != nil && firstErr == nil:
 			firstErr = err
 		case err == nil && (best == nil || result.errorCount < best.errorCount):

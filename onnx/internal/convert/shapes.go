@@ -67,6 +67,21 @@ func (im *importer) addSymbol(symbol string, hint int) error {
 	return im.symbols.AddInput(symbol, hint)
 }
 
+// unitSize is the cause of a [limitError]: a node requires that a symbol is 1.
+type unitSize struct {
+	error
+	symbol string
+}
+
+// RequireOne states that the model requires the size to be 1. If the size is a symbol, the conversion is repeated with
+// the number 1. A branch does not run for all sizes, and requires nothing.
+func (n *Node) RequireOne(size sym.Int) {
+	symbol := size.String()
+	if _, isSymbol := n.hints[symbol]; isSymbol && n.outer == nil {
+		n.Failf("%w", limitError{unitSize{fmt.Errorf("%s must be 1", symbol), symbol}})
+	}
+}
+
 // TrySizeAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols
 // of the graph. ok is false if the integer depends on data.
 func (im *importer) TrySizeAttr(size sym.Int) (attr any, ok bool) {

@@ -83,6 +83,7 @@ func squeeze(n *node) []*value {
 			if size := n.Sizes(x)[axis]; size != 1 && size >= 0 { // -1 is an unknown size
 				n.Failf("dimension %d has size %d, not 1", axis, size)
 			}
+			n.RequireOne(n.SymShape(x)[axis])
 		}
 	}
 	return single(n.Op("squeeze", graph.Attrs{"dim": axes}, x).WithRank(rank - len(axes)))
