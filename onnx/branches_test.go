@@ -176,3 +176,27 @@ func TestBranchOnSizesIsJudgedWhereItIsTaken(t *testing.T) {
 		require.ErrorContains(t, err, "invalid for input of size 8")
 	}
 }
+
+// TestSqueezedSizeOfBranch squeezes an axis of open size in a branch: the nodes after the If have its rank.
+func TestSqueezedSizeOfBranch(t *testing.T) {
+	yes := branchOf("p", node1("Squeeze", names("x"), names("p"), attrInts("axes", 0)))
+	m := model(11, &pb.GraphProto{
+		Node: []*pb.NodeProto{choose("rank", yes, branchOf("q", node1("Identity", names("x"), names("q")))),
+			node1("Transpose", names("z"), names("y"))},
+		Input: infos(info("x", tFloat, "N", 2), info("cond", tBool)), Output: infos(info("y", tFloat))})
+	for n := 1; n < 3; n++ {
+		g, err := toGraph(m, Options{})
+		require.NoError(t, err)
+		require.NoError(t, g.Bind(map[string]int{"N": n}))
+		x := f32([]int{n, 2}, []float32{1, 2, 3, 4}[:2*n]...)
+		out := runGraph(t, g, map[string]*tensor.Tensor{"x": x, "cond": flag(false)})
+		require.Equal(t, []int{2, n}, out["y"].Shape)
+		out, err = execute(g, map[string]*tensor.Tensor{"x": x, "cond": flag(true)})
+		if n == 1 {
+			require.NoError(t, err)
+			require.Equal(t, []float32{1, 2}, floatsOf(t, out["y"]))
+		} else {
+			require.Error(t, err)
+		}
+	}
+}

@@ -494,7 +494,7 @@ func (d *fuzzDrawer) changeAttribute(n *pb.NodeProto, a *pb.AttributeProto) {
 		return pick(d, []int64{0, 1, -1, 2, 3, old + 1, old - 1, -old, 1 << 31, 1 << 40, math.MaxInt64, math.MinInt64})
 	}
 	float := func(old float32) float32 {
-		return float32(pick(d, []float64{0, 1, -1, 0.5, float64(old) * 2, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat32, 1e-45}))
+		return float32(pick(d, []float64{0, 1, -1, 0.5, float64(old) * 2, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat32, 1e-37}))
 	}
 	switch a.Type {
 	case pb.AttributeInt:

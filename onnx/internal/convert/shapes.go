@@ -67,18 +67,22 @@ func (im *importer) addSymbol(symbol string, hint int) error {
 	return im.symbols.AddInput(symbol, hint)
 }
 
-// unitSize is the cause of a [limitError]: a node requires that a symbol is 1.
+// unitSize reports that a node requires a symbol to be 1. For the main graph, it is the cause of a [limitError].
 type unitSize struct {
 	error
 	symbol string
 }
 
-// RequireOne states that the model requires the size to be 1. If the size is a symbol, the conversion is repeated with
-// the number 1. A branch does not run for all sizes, and requires nothing.
+// RequireOne states that a node requires the size to be 1. If the size is a symbol, the conversion is repeated with the
+// number 1. A branch need not run for all sizes: only its conversion is repeated, with 1 as the example size.
 func (n *Node) RequireOne(size sym.Int) {
 	symbol := size.String()
-	if _, isSymbol := n.hints[symbol]; isSymbol && n.outer == nil {
-		n.Failf("%w", limitError{unitSize{fmt.Errorf("%s must be 1", symbol), symbol}})
+	if hint, isSymbol := n.hints[symbol]; isSymbol && (n.outer == nil || n.isBranch && hint != 1) {
+		err := error(unitSize{fmt.Errorf("%s must be 1", symbol), symbol})
+		if n.outer == nil {
+			err = limitError{err}
+		}
+		n.Failf("%w", err)
 	}
 }
 
