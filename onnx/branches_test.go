@@ -200,3 +200,30 @@ func TestSqueezedSizeOfBranch(t *testing.T) {
 		}
 	}
 }
+
+// TestMapsOfBranches has maps as results of branches, and maps that an If with another rank in each branch passes on.
+func TestMapsOfBranches(t *testing.T) {
+	zip := func(out string) *pb.NodeProto {
+		n := node1("ZipMap", names("x"), names(out),
+			&pb.AttributeProto{Name: "classlabels_int64s", Type: pb.AttributeInts, Ints: []int64{7, 9}})
+		n.Domain = "ai.onnx.ml"
+		return n
+	}
+	passed := &pb.GraphProto{
+		Node: []*pb.NodeProto{zip("y"), choose("rank", branchOf("p", node1("ReduceSum", names("x"), names("p"), attrInt("keepdims", 0))),
+			branchOf("q", node1("Neg", names("x"), names("q")))), node1("Shape", names("z"), names("s"))},
+		Input: infos(info("x", tFloat, 1, 2), info("cond", tBool)), Output: infos(&pb.ValueInfoProto{Name: "y"}, info("s", tInt64))}
+	made := &pb.GraphProto{Node: []*pb.NodeProto{choose("made", branchOf("p", zip("p")), branchOf("q", zip("q")))},
+		Input: passed.Input, Output: infos(&pb.ValueInfoProto{Name: "z"})}
+	for i, p := range []*pb.GraphProto{passed, made} {
+		m := model(11, p)
+		m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIDProto{Domain: "ai.onnx.ml", Version: 1})
+		g, err := toGraph(m, Options{})
+		require.NoError(t, err)
+		out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{1, 2}, 0.25, 0.75), "cond": flag(true)})
+		name := []string{"y", "z"}[i]
+		maps, err := g.Labels[name].Maps(out[name])
+		require.NoError(t, err)
+		require.Equal(t, []map[string]float64{{"7": 0.25, "9": 0.75}}, maps)
+	}
+}

@@ -295,6 +295,12 @@ func (m *fuzzModel) check() (o fuzzOutcome) {
 		if fault == "" {
 			fault = checkTypes(formed, got)
 		}
+		for _, out := range formed.Outputs {
+			keys, want := formed.Labels[out.Name].Keys(), g.Labels[strings.TrimPrefix(out.Name, "if.")].Keys()
+			if fault == "" && !slices.Equal(keys, want) {
+				fault = fmt.Sprintf("labels: output %s has the keys %v, want %v", out.Name, keys, want)
+			}
+		}
 		if fault != "" {
 			o.fault = name + fault
 			return o

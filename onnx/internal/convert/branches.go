@@ -307,6 +307,13 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 		if dependsOnSizes && result.outline.Sizes != nil {
 			n.shapes[result.graphValue] = ifShape(takesThen, branches, i)
 		}
+		if first.out[i].kind == mapsKind { // the matrix of the maps' values
+			last := branches[len(branches)-1].out[i]
+			if last.kind != mapsKind || !slices.Equal(last.labels.Keys(), first.out[i].labels.Keys()) {
+				n.Failf("result %d has maps with the same keys in only one branch", i)
+			}
+			out[i] = Maps(result, last.labels)
+		}
 	}
 	return asSequences(out, sequences)
 }
