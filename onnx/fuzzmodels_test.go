@@ -842,7 +842,7 @@ func (s *fuzzTotals) try(t testing.TB, w *fuzzWorld, data []byte) {
 // GRAPHRUN_FUZZ_DATA is the data of one model, as a fault prints them.
 func TestModels(t *testing.T) {
 	w := newFuzzWorld(t)
-	count, end := uint64(testsize.Emulated(20, testsize.Of(400, 4000))), time.Time{}
+	count, end := uint64(testsize.Emulated(20, testsize.Of(150, 4000))), time.Time{}
 	if text := os.Getenv("GRAPHRUN_FUZZ_TIME"); text != "" {
 		d, err := time.ParseDuration(text)
 		require.NoError(t, err)
