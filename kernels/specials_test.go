@@ -170,8 +170,10 @@ func TestProductsOfInfinities(t *testing.T) {
 		in    []*tensor.Tensor
 		want  []float64
 	}{
-		{"einsum", graph.Attrs{"equation": "i,i->i"}, []*tensor.Tensor{row(inf, -inf, 3), row(2, 0.5, -1)}, []float64{inf, -inf, -3}},
-		{"einsum", graph.Attrs{"equation": "i,i,i->"}, []*tensor.Tensor{row(-1, inf), row(1, -2), row(4, 5)}, []float64{-inf}},
+		{"einsum", graph.Attrs{"equation": "i,i->i"}, []*tensor.Tensor{row(inf, -inf, 3), row(2, 0.5, -1)},
+			[]float64{inf, -inf, -3}},
+		{"einsum", graph.Attrs{"equation": "i,i,i->"}, []*tensor.Tensor{row(-1, inf), row(1, -2), row(4, 5)},
+			[]float64{-inf}},
 		{"cumprod", graph.Attrs{"dim": 0}, []*tensor.Tensor{row(2, inf, -3, 1)}, []float64{2, inf, -inf, -inf}},
 		{"cumsum", graph.Attrs{"dim": 0}, []*tensor.Tensor{row(2, inf, -3, 1)}, []float64{2, inf, inf, inf}},
 		{"prod", nil, []*tensor.Tensor{row(2, -inf, 3)}, []float64{-inf}},

@@ -210,9 +210,11 @@ func TestMapsOfBranches(t *testing.T) {
 		return n
 	}
 	passed := &pb.GraphProto{
-		Node: []*pb.NodeProto{zip("y"), choose("rank", branchOf("p", node1("ReduceSum", names("x"), names("p"), attrInt("keepdims", 0))),
+		Node: []*pb.NodeProto{zip("y"), choose("rank",
+			branchOf("p", node1("ReduceSum", names("x"), names("p"), attrInt("keepdims", 0))),
 			branchOf("q", node1("Neg", names("x"), names("q")))), node1("Shape", names("z"), names("s"))},
-		Input: infos(info("x", tFloat, 1, 2), info("cond", tBool)), Output: infos(&pb.ValueInfoProto{Name: "y"}, info("s", tInt64))}
+		Input:  infos(info("x", tFloat, 1, 2), info("cond", tBool)),
+		Output: infos(&pb.ValueInfoProto{Name: "y"}, info("s", tInt64))}
 	made := &pb.GraphProto{Node: []*pb.NodeProto{choose("made", branchOf("p", zip("p")), branchOf("q", zip("q")))},
 		Input: passed.Input, Output: infos(&pb.ValueInfoProto{Name: "z"})}
 	for i, p := range []*pb.GraphProto{passed, made} {

@@ -30,9 +30,9 @@ import (
 //	>2           the number of results
 //	13- or -12   operator sets
 //
-// A shape is * (any), + (at least one dimension), & (of operand 0), ~ (broadcasts to operand 0), ^ (of operand 0, except
-// along axis), or sizes: a number, a letter that stands for the same size in the whole call, S* for 1 to 3 sizes, r for
-// the rank of operand 0, k for the number of axes.
+// A shape is * (any), + (at least one dimension), & (of operand 0), ~ (broadcasts to operand 0), ^ (of operand 0,
+// except along axis), or sizes: a number, a letter that stands for the same size in the whole call, S* for 1 to 3
+// sizes, r for the rank of operand 0, k for the number of axes.
 const fuzzCalls = `
 Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor IsNaN Log Reciprocal Round Sigmoid Sin Sinh Sqrt Tan: F:*
 Tanh HardSwish Mish Softplus Softsign com.microsoft.QuickGelu com.microsoft.Gelu: F:*
@@ -648,7 +648,8 @@ func (n *callDrawer) attribute(part string) {
 		a.Type, a.F = pb.AttributeFloat, float32(pick(n.fuzzDrawer, []float64{0, 0.5, 1, 2, -1, 1e-5}))
 	case isRange && isInts:
 		a.Type = pb.AttributeInts
-		count := map[string]int{"S": len(n.sizes["S*"]), "SS": 2 * len(n.sizes["S*"]), "rr": 2 * n.rank(), "1": 4, "2": 2}[letters]
+		spatial := len(n.sizes["S*"])
+		count := map[string]int{"S": spatial, "SS": 2 * spatial, "rr": 2 * n.rank(), "1": 4, "2": 2}[letters]
 		least, _ := strconv.Atoi(low)
 		most, _ := strconv.Atoi(high)
 		for range count {

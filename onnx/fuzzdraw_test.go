@@ -38,7 +38,8 @@ type fuzzFragment struct {
 
 func newFuzzWorld(t testing.TB) *fuzzWorld {
 	t.Helper()
-	w := &fuzzWorld{calls: parsedFuzzCalls(t), fragments: map[convert.Operator][]*fuzzFragment{}, texts: map[string][]string{}}
+	w := &fuzzWorld{calls: parsedFuzzCalls(t), fragments: map[convert.Operator][]*fuzzFragment{},
+		texts: map[string][]string{}}
 	for _, domain := range sorted.Keys(domains) {
 		for _, name := range sorted.Keys(domains[domain]) {
 			w.operators = append(w.operators, convert.Operator{Domain: domain, Name: name})
@@ -113,7 +114,8 @@ func fragmentOf(t testing.TB, v vector) *fuzzFragment {
 		}
 	}
 	for _, in := range f.inputs {
-		if v.texts[in.name] || in.data == nil && in.weight == nil && in.declared == nil || in.data != nil && in.data.Numel() > 4096 {
+		isMissing := in.data == nil && in.weight == nil && in.declared == nil
+		if v.texts[in.name] || isMissing || in.data != nil && in.data.Numel() > 4096 {
 			return nil
 		}
 	}
@@ -158,7 +160,8 @@ var fuzzSizes = []int{0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5}
 func (d *fuzzDrawer) size() int { return pick(d, fuzzSizes) }
 
 var (
-	fuzzFloats   = []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Float64}
+	fuzzFloats = []tensor.DType{tensor.Float32, tensor.Float32, tensor.Float32, tensor.Float16, tensor.BFloat16,
+		tensor.Float64}
 	fuzzSigned   = []tensor.DType{tensor.Int64, tensor.Int32, tensor.Int8, tensor.Int16}
 	fuzzNatural  = []tensor.DType{tensor.Uint8, tensor.Uint64, tensor.Uint32, tensor.Uint16}
 	fuzzIntegers = slices.Concat(fuzzSigned, fuzzNatural)
@@ -173,7 +176,8 @@ var (
 func special(d tensor.DType) []tensor.Scalar {
 	if d.IsFloat() {
 		var list []tensor.Scalar
-		for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 65504, -65504, 3.4028234663852886e38,
+		for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 65504, -65504,
+			3.4028234663852886e38,
 			6e-8, 1.4e-45, 0.5, 1.5, 2.5, -0.5, 1e-4, 255.5, 2147483648} {
 			list = append(list, tensor.FloatScalar(x))
 		}
@@ -494,7 +498,8 @@ func (d *fuzzDrawer) changeAttribute(n *pb.NodeProto, a *pb.AttributeProto) {
 		return pick(d, []int64{0, 1, -1, 2, 3, old + 1, old - 1, -old, 1 << 31, 1 << 40, math.MaxInt64, math.MinInt64})
 	}
 	float := func(old float32) float32 {
-		return float32(pick(d, []float64{0, 1, -1, 0.5, float64(old) * 2, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat32, 1e-37}))
+		return float32(pick(d, []float64{0, 1, -1, 0.5, float64(old) * 2, math.NaN(), math.Inf(1), math.Inf(-1),
+			math.MaxFloat32, 1e-37}))
 	}
 	switch a.Type {
 	case pb.AttributeInt:
@@ -523,7 +528,7 @@ func (d *fuzzDrawer) changeAttribute(n *pb.NodeProto, a *pb.AttributeProto) {
 // decodedWeight decodes an initializer.
 func decodedWeight(w *pb.TensorProto) (*tensor.Tensor, error) {
 	g := &pb.GraphProto{Initializer: []*pb.TensorProto{w}, Output: infos(&pb.ValueInfoProto{Name: w.Name})}
-	converted, err := toGraph(&pb.ModelProto{IrVersion: 8, Graph: g, OpsetImport: []*pb.OperatorSetIDProto{{Version: 13}}}, Options{})
+	converted, err := toGraph(model(13, g), Options{})
 	if err != nil {
 		return nil, err
 	}
