@@ -419,7 +419,7 @@ func (d *fuzzDrawer) change(inputs []*fuzzInput, nodes []*pb.NodeProto) {
 		}
 		from, to := pick(d, x.Shape), d.size()
 		for _, in := range tensors {
-			in.data = resized(in.data, from, to)
+			in.data = resizedTo(in.data, from, to)
 		}
 		if d.oneOf(2) {
 			for _, a := range n.Attribute {
@@ -464,8 +464,8 @@ func (d *fuzzDrawer) change(inputs []*fuzzInput, nodes []*pb.NodeProto) {
 	}
 }
 
-// resized replaces the sizes `from` of a tensor by `to`. Elements are repeated or omitted.
-func resized(x *tensor.Tensor, from, to int) *tensor.Tensor {
+// resizedTo replaces the sizes `from` of a tensor by `to`. Elements are repeated or omitted.
+func resizedTo(x *tensor.Tensor, from, to int) *tensor.Tensor {
 	for axis, n := range x.Shape {
 		if n != from || from == 0 {
 			continue
