@@ -146,7 +146,7 @@ func (n *Node) reference(g *Graph, tensors map[*Value]*tensor.Tensor, dynamic bo
 	if dynamic {
 		// A Segment of one node infers metas and attributes from the data. With readsOffsets, the inferred metas have
 		// the offsets of the tensors.
-		segment := &Segment{Nodes: []*Node{n}, graph: g, readsOffsets: true}
+		segment := &Segment{Nodes: []*Node{n}, Dynamic: true, graph: g, readsOffsets: true}
 		inferredSegment, err := segment.At(g.Context(), tensors)
 		if err != nil {
 			return nil, nil, err

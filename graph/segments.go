@@ -359,6 +359,9 @@ func (s *Segment) makeGraph(ctx context.Context, inputs segmentInputs) (*Graph, 
 	if err := built.Err(); err != nil {
 		return nil, err
 	}
+	if s.Dynamic { // the node runs as it is, even if its number of iterations is known only now
+		return built, built.Infer()
+	}
 	return built, built.inlineAndInfer()
 }
 

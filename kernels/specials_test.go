@@ -158,3 +158,37 @@ func blurred(op *graph.Op, d tensor.DType, in []*tensor.Tensor, i int) bool {
 	x, y := element(in[0], i).At().Complex(), element(in[1], i).At().Complex()
 	return !(cmplx.Abs(y*cmplx.Log(x)) < 50)
 }
+
+// TestProductsOfInfinities checks that kernels and references multiply real numbers without imaginary parts: with them,
+// an infinity times 0i is NaN.
+func TestProductsOfInfinities(t *testing.T) {
+	inf := math.Inf(1)
+	row := func(list ...float64) *tensor.Tensor { return tensor.Must(tensor.FromSlice(list, len(list))) }
+	for _, c := range []struct {
+		op    string
+		attrs graph.Attrs
+		in    []*tensor.Tensor
+		want  []float64
+	}{
+		{"einsum", graph.Attrs{"equation": "i,i->i"}, []*tensor.Tensor{row(inf, -inf, 3), row(2, 0.5, -1)},
+			[]float64{inf, -inf, -3}},
+		{"einsum", graph.Attrs{"equation": "i,i,i->"}, []*tensor.Tensor{row(-1, inf), row(1, -2), row(4, 5)},
+			[]float64{-inf}},
+		{"cumprod", graph.Attrs{"dim": 0}, []*tensor.Tensor{row(2, inf, -3, 1)}, []float64{2, inf, -inf, -inf}},
+		{"cumsum", graph.Attrs{"dim": 0}, []*tensor.Tensor{row(2, inf, -3, 1)}, []float64{2, inf, inf, inf}},
+		{"prod", nil, []*tensor.Tensor{row(2, -inf, 3)}, []float64{-inf}},
+	} {
+		kerneltest.CheckKernel(t, c.op, c.attrs, c.in)
+		op, call, err := kerneltest.NewCall(c.op, c.attrs, c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := op.Ref(call, c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tensor.ToSlice[float64](out[0]); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s %v: got %v, want %v (%v)", c.op, c.attrs, got, c.want, err)
+		}
+	}
+}

@@ -176,3 +176,56 @@ func TestBranchOnSizesIsJudgedWhereItIsTaken(t *testing.T) {
 		require.ErrorContains(t, err, "invalid for input of size 8")
 	}
 }
+
+// TestSqueezedSizeOfBranch squeezes an axis of open size in a branch: the nodes after the If have its rank.
+func TestSqueezedSizeOfBranch(t *testing.T) {
+	yes := branchOf("p", node1("Squeeze", names("x"), names("p"), attrInts("axes", 0)))
+	m := model(11, &pb.GraphProto{
+		Node: []*pb.NodeProto{choose("rank", yes, branchOf("q", node1("Identity", names("x"), names("q")))),
+			node1("Transpose", names("z"), names("y"))},
+		Input: infos(info("x", tFloat, "N", 2), info("cond", tBool)), Output: infos(info("y", tFloat))})
+	for n := 1; n < 3; n++ {
+		g, err := toGraph(m, Options{})
+		require.NoError(t, err)
+		require.NoError(t, g.Bind(map[string]int{"N": n}))
+		x := f32([]int{n, 2}, []float32{1, 2, 3, 4}[:2*n]...)
+		out := runGraph(t, g, map[string]*tensor.Tensor{"x": x, "cond": flag(false)})
+		require.Equal(t, []int{2, n}, out["y"].Shape)
+		out, err = execute(g, map[string]*tensor.Tensor{"x": x, "cond": flag(true)})
+		if n == 1 {
+			require.NoError(t, err)
+			require.Equal(t, []float32{1, 2}, floatsOf(t, out["y"]))
+		} else {
+			require.Error(t, err)
+		}
+	}
+}
+
+// TestMapsOfBranches has maps as results of branches, and maps that an If with another rank in each branch passes on.
+func TestMapsOfBranches(t *testing.T) {
+	zip := func(out string) *pb.NodeProto {
+		n := node1("ZipMap", names("x"), names(out),
+			&pb.AttributeProto{Name: "classlabels_int64s", Type: pb.AttributeInts, Ints: []int64{7, 9}})
+		n.Domain = "ai.onnx.ml"
+		return n
+	}
+	passed := &pb.GraphProto{
+		Node: []*pb.NodeProto{zip("y"), choose("rank",
+			branchOf("p", node1("ReduceSum", names("x"), names("p"), attrInt("keepdims", 0))),
+			branchOf("q", node1("Neg", names("x"), names("q")))), node1("Shape", names("z"), names("s"))},
+		Input:  infos(info("x", tFloat, 1, 2), info("cond", tBool)),
+		Output: infos(&pb.ValueInfoProto{Name: "y"}, info("s", tInt64))}
+	made := &pb.GraphProto{Node: []*pb.NodeProto{choose("made", branchOf("p", zip("p")), branchOf("q", zip("q")))},
+		Input: passed.Input, Output: infos(&pb.ValueInfoProto{Name: "z"})}
+	for i, p := range []*pb.GraphProto{passed, made} {
+		m := model(11, p)
+		m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIDProto{Domain: "ai.onnx.ml", Version: 1})
+		g, err := toGraph(m, Options{})
+		require.NoError(t, err)
+		out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{1, 2}, 0.25, 0.75), "cond": flag(true)})
+		name := []string{"y", "z"}[i]
+		maps, err := g.Labels[name].Maps(out[name])
+		require.NoError(t, err)
+		require.Equal(t, []map[string]float64{{"7": 0.25, "9": 0.75}}, maps)
+	}
+}

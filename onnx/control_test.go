@@ -1,11 +1,13 @@
 package onnx
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -193,4 +195,32 @@ func TestSequences(t *testing.T) {
 	out := run(t, model(17, g), map[string]*tensor.Tensor{"x": f32([]int{1, 3}, 1, 2, 3)})
 	require.Equal(t, []float32{3, 1, 2}, floatsOf(t, out["y"]))
 	require.Equal(t, []int64{3}, intsOf(t, out["n"]))
+}
+
+// TestLoopInBranchOverOpenSize runs a loop in a branch. The number of iterations is a size that the branch computes.
+func TestLoopInBranchOverOpenSize(t *testing.T) {
+	body := &pb.GraphProto{
+		Node:   []*pb.NodeProto{node1("Add", names("v", "one"), names("w")), node1("Identity", names("c"), names("d"))},
+		Input:  infos(info("i", tInt64), info("c", tBool), info("v", tFloat)),
+		Output: infos(info("d", tBool), info("w", tFloat))}
+	loop := func() *pb.GraphProto {
+		return &pb.GraphProto{Output: infos(info("last", tFloat)), Node: []*pb.NodeProto{
+			node1("Shape", names("x"), names("shape")), node1("Gather", names("shape", "zero"), names("length")),
+			node1("Loop", names("length", "", "start"), names("last"), attrGraph("body", body))}}
+	}
+	g, err := toGraph(model(13, &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("If", names("cond"), names("y"), attrGraph("then_branch", loop()),
+			attrGraph("else_branch", loop()))},
+		Input:       infos(info("x", tFloat, "N"), info("cond", tBool), info("start", tFloat)),
+		Initializer: []*pb.TensorProto{floats("one", nil, 1), int64s("zero", nil, 0)},
+		Output:      infos(info("y", tFloat))}), Options{})
+	require.NoError(t, err)
+	for n := range 4 {
+		p, err := program.New(g, program.Options{})
+		require.NoError(t, err)
+		out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, n),
+			"cond": flag(n%2 == 0), "start": f32(nil, 10)})
+		require.NoError(t, err)
+		require.Equal(t, []float32{10 + float32(n)}, floatsOf(t, out["y"]))
+	}
 }

@@ -312,3 +312,32 @@ func TestMistakesOfSizesAreTold(t *testing.T) {
 	_, err = toGraph(model(13, p), Options{Dims: map[string]int{"N": 5}})
 	require.NoError(t, err)
 }
+
+// TestSqueezedSizeIsOne squeezes an axis of open size, which must be 1: the later nodes have the rank of the result.
+func TestSqueezedSizeIsOne(t *testing.T) {
+	for _, opset := range []int64{11, 13} {
+		squeeze := node1("Squeeze", names("x", "axes"), names("z"))
+		if opset < 13 {
+			squeeze = node1("Squeeze", names("x"), names("z"), attrInts("axes", 0))
+		}
+		m := model(opset, &pb.GraphProto{
+			Node: []*pb.NodeProto{squeeze, node1("Transpose", names("z"), names("y"), attrInts("perm", 1, 0)),
+				node1("Shape", names("z"), names("shape"))},
+			Input: infos(info("x", tFloat, "batch size", "N", 2)), Initializer: []*pb.TensorProto{int64s("axes", []int64{1}, 0)},
+			Output: infos(info("y", tFloat), info("shape", tInt64))})
+		g, err := toGraph(m, Options{})
+		require.NoError(t, err)
+		require.Len(t, g.Symbols, 1)
+		require.NoError(t, g.Bind(map[string]int{"N": 3}))
+		out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{1, 3, 2}, 1, 2, 3, 4, 5, 6)})
+		require.Equal(t, []float32{1, 3, 5, 2, 4, 6}, floatsOf(t, out["y"].Contiguous()))
+		require.Equal(t, []int64{3, 2}, intsOf(t, out["shape"]))
+		_, err = toGraph(m, Options{Dims: map[string]int{"batch size": 2}})
+		require.ErrorContains(t, err, "dimension 0 has size 2, not 1")
+		p, err := Parse(pb.Marshal(m), "")
+		require.NoError(t, err)
+		_, skipped, err := p.GraphSome(Options{})
+		require.NoError(t, err)
+		require.Empty(t, skipped)
+	}
+}

@@ -117,3 +117,16 @@ func TestResizeKeepsOpenDimensions(t *testing.T) {
 	forSizes(t, m, map[string]*tensor.Tensor{"x": ramp(2, 2, 5, 10), "image": ramp(2, 3, 7, 1)},
 		map[string]int{"N": 2, "H": 5, "W": 10, "A": 7, "B": 1})
 }
+
+// TestTypesOfComputedTopK takes as many values as a vector of open length says. The dtypes are known, so CastLike
+// converts.
+func TestTypesOfComputedTopK(t *testing.T) {
+	g, err := toGraph(model(17, &pb.GraphProto{
+		Node: []*pb.NodeProto{node1("TopK", names("x", "k"), names("values", "at")),
+			node1("CastLike", names("values", "at"), names("y"))},
+		Input: infos(info("x", tFloat, 4), info("k", tInt64, "one")), Output: infos(info("y", tInt64))}), Options{})
+	require.NoError(t, err)
+	require.NoError(t, g.Bind(map[string]int{"one": 1}))
+	out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{4}, 1.5, 4.5, -2, 3.5), "k": i64([]int{1}, 2)})
+	require.Equal(t, []int64{4, 3}, intsOf(t, out["y"]))
+}

@@ -128,6 +128,9 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			element := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
 				Offset: in[i].Offset + offset})).At()
 			product, intProduct = kit.MulComplex(product, element.Complex()), intProduct*element.Int()
+			if !dtype.IsComplex() { // the imaginary part of an infinity times 0 would be NaN
+				product = complex(real(product), 0)
+			}
 		}
 		key := fmt.Sprint(index[:len(parsed.resultLabels)])
 		sums[key] += product

@@ -153,7 +153,12 @@ func expandDeterminant(matrices *tensor.Tensor, batch []int, row int, usedColumn
 			continue
 		}
 		element := matrices.At(append(append([]int{}, batch...), row, j)...).Complex()
-		sum += kit.MulComplex(kit.MulComplex(sign, element), expandDeterminant(matrices, batch, row+1, usedColumns|1<<j))
+		minor := expandDeterminant(matrices, batch, row+1, usedColumns|1<<j)
+		if matrices.DType.IsComplex() {
+			sum += kit.MulComplex(kit.MulComplex(sign, element), minor)
+		} else { // without imaginary parts, which would be NaN for an infinity
+			sum += complex(float64(real(sign)*real(element)*real(minor)), 0)
+		}
 		sign = -sign
 	}
 	return sum

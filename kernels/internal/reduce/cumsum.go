@@ -135,8 +135,10 @@ func (s scan) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) 
 				result = element
 			case dtype.IsIntegral(true):
 				result = tensor.IntScalar(s.combineInts(result.Int(), element.Int()))
-			default:
+			case dtype.IsComplex():
 				result = tensor.ComplexScalar(s.combine(result.Complex(), element.Complex()))
+			default: // without an imaginary part, which would be NaN for an infinity
+				result = tensor.FloatScalar(real(s.combine(result.Complex(), element.Complex())))
 			}
 		}
 		out.Set(result, index...)

@@ -278,8 +278,11 @@ func ShortestDecimal(f float32) float64 {
 
 // Cast converts x to a dtype.
 func (n *Node) Cast(x *Value, dtype tensor.DType) *Value {
-	if x.DType() == dtype {
+	switch dtype {
+	case x.DType():
 		return x
+	case tensor.Invalid: // the op would return x
+		n.Failf("the element type to which %q is converted must be known before the graph runs", x.name)
 	}
 	if n.widened != nil {
 		isWide := x.rounded != tensor.Invalid || !x.DType().IsReducedFloat()

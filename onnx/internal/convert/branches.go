@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -59,6 +60,8 @@ func ifOp(n *Node) []*Value {
 	thenBranch, elseBranch := n.branch(thenProto, n.hints), n.branch(elseProto, n.hints)
 	takesThen, hasCondition := cond.elements.Bool() // the condition as an expression over sizes, or over unknown data
 	retry := func() {
+		n.retryUnits(thenBranch)
+		n.retryUnits(elseBranch)
 		if hasCondition {
 			n.retryBranch(thenBranch, takesThen)
 			n.retryBranch(elseBranch, takesThen.Not())
@@ -73,6 +76,17 @@ func ifOp(n *Node) []*Value {
 		return nil
 	}
 	return n.ifNode(cond, thenBranch, elseBranch)
+}
+
+// retryUnits converts a branch again, with 1 as the example size of each symbol that it requires to be 1.
+func (n *Node) retryUnits(b *branch) {
+	for unit := (unitSize{}); errors.As(b.err, &unit) && b.importer.hints[unit.symbol] != 1; {
+		hints, hasContinuation := maps.Clone(b.importer.hints), b.hasContinuation
+		hints[unit.symbol] = 1
+		if *b = *n.branch(b.proto, hints); hasContinuation {
+			b.convertContinuation(n)
+		}
+	}
 }
 
 // maxRetries bounds the number of sizes at which the conversion of a branch is retried.
@@ -159,6 +173,7 @@ func (n *Node) IfPositive(size sym.Int, operands []*Value, positive, empty func(
 // branch converts a graph as a branch, at the given hints (example sizes).
 func (n *Node) branch(proto *pb.GraphProto, hints map[string]int) *branch {
 	created := &branch{nestedGraph: n.nestedGraph(proto.Name, hints), proto: proto}
+	created.importer.isBranch = true
 	created.convertPart(n, func() error {
 		if len(proto.Input) > 0 {
 			return fmt.Errorf("a graph of %d inputs cannot take 0 values", len(proto.Input))
@@ -291,6 +306,13 @@ func (n *Node) ifNode(cond *Value, thenBranch, elseBranch *branch) []*Value {
 		}
 		if dependsOnSizes && result.outline.Sizes != nil {
 			n.shapes[result.graphValue] = ifShape(takesThen, branches, i)
+		}
+		if first.out[i].kind == mapsKind { // the matrix of the maps' values
+			last := branches[len(branches)-1].out[i]
+			if last.kind != mapsKind || !slices.Equal(last.labels.Keys(), first.out[i].labels.Keys()) {
+				n.Failf("result %d has maps with the same keys in only one branch", i)
+			}
+			out[i] = Maps(result, last.labels)
 		}
 	}
 	return asSequences(out, sequences)

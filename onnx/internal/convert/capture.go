@@ -46,8 +46,8 @@ func (im *importer) capture(v *Value) (*Value, error) {
 	switch {
 	case v.packed != nil:
 		inner.packed, err = im.capturePacked(v.packed)
-	case v.kind == sequenceKind || v.kind == mapKind:
-		inner.memberDType = v.memberDType
+	case v.kind == sequenceKind || v.kind == mapKind || v.kind == mapsKind:
+		inner.memberDType, inner.labels = v.memberDType, v.labels
 		inner.members, err = im.captureAll(v.members)
 	case v.elements != nil: // computed from sizes
 		inner.elements = v.elements

@@ -65,6 +65,13 @@ func (m *Model) convertAtBestHints(o Options, opsets map[string]int) (*Conversio
 	}
 	for _, set := range Hints {
 		tried := try(o, set.at)
+		if limit := (limitError{}); errors.As(tried.err, &limit) {
+			if unit, isUnit := limit.error.(unitSize); isUnit {
+				o.Dims = maps.Clone(o.Dims) // not nil: see [Model.Sizes]
+				o.Dims[unit.symbol] = 1
+				return m.convertAtBestHints(o, opsets)
+			}
+		}
 		if attempts = append(attempts, tried); len(tried.graph.Symbols) == 0 || best != nil && best.errorCount == 0 {
 			return best, tried.err
 		}

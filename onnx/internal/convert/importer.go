@@ -67,6 +67,7 @@ type importer struct {
 
 	// For a nested graph: see capture.go.
 	outer    *importer         // the importer of the enclosing graph; nil for the main graph
+	isBranch bool              // whether the nested graph is a branch of an If
 	captured []*Value          // the values of the enclosing graph that became additional inputs of this graph
 	captures map[*Value]*Value // for each used value of the enclosing graph, the value in this graph
 }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -32,6 +33,25 @@ func (im *importer) addSymbol(symbol string, hint int) error {
 	}
 	im.graph.Symbols[symbol], im.hints[symbol] = im.model.unlimited(symbol), hint
 	return im.symbols.AddInput(symbol, hint)
+}
+
+// unitSize reports that a node requires a symbol to be 1. For the main graph, it is the cause of a [limitError].
+type unitSize struct {
+	error
+	symbol string
+}
+
+// RequireOne states that a node requires the size to be 1. If the size is a symbol, the conversion is repeated with the
+// number 1. A branch need not run for all sizes: only its conversion is repeated, with 1 as the example size.
+func (n *Node) RequireOne(size sym.Int) {
+	symbol := size.String()
+	if hint, isSymbol := n.hints[symbol]; isSymbol && (n.outer == nil || n.isBranch && hint != 1) {
+		err := error(unitSize{fmt.Errorf("%s must be 1", symbol), symbol})
+		if n.outer == nil {
+			err = limitError{err}
+		}
+		n.Failf("%w", err)
+	}
 }
 
 // TrySizeAttr returns an integer in the form of an attribute: a number, or the text of an expression over the symbols

@@ -83,6 +83,7 @@ func squeeze(n *node) []*value {
 			if size := n.Sizes(x)[axis]; size != 1 && size >= 0 { // -1 is an unknown size
 				n.Failf("dimension %d has size %d, not 1", axis, size)
 			}
+			n.RequireOne(n.SymShape(x)[axis])
 		}
 	}
 	return single(n.Op("squeeze", graph.Attrs{"dim": axes}, x).WithRank(rank - len(axes)))
@@ -455,7 +456,9 @@ func unique(n *node) []*value {
 	x := n.Operand(0)
 	dim := 0
 	if n.HasAttr("axis") {
-		dim = n.Axis(n.Int("axis", 0), n.Rank(x))
+		if dim = n.Axis(n.Int("axis", 0), n.Rank(x)); n.Rank(x) == 0 {
+			n.Failf("operand 0 has no dimensions")
+		}
 	} else {
 		x = n.Reshape(x, -1)
 	}

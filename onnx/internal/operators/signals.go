@@ -75,6 +75,8 @@ func stft(n *node) []*value {
 	switch {
 	case n.HasOperand(3):
 		length = n.IntAttr(n.Operand(3))
+	case window != nil && n.Rank(window) != 1:
+		n.Failf("the window has %d dimensions, want 1", n.Rank(window))
 	case window != nil:
 		length = n.SizeAttr(n.SymShape(window)[0])
 	default:

@@ -36,12 +36,12 @@ func rmsStatistics(n *node, sum *value, axis int, eps float64) (mean, inverseDev
 
 // layerNormOfSum applies a layer normalization over the last dimension, with operands 2 and 3 as weight and bias.
 func layerNormOfSum(n *node, sum *value, eps float64) *value {
-	return layerNorm(n, sum, n.Operand(2), n.OperandOrNil(3), n.Rank(sum)-1, eps)
+	return layerNorm(n, sum, n.Operand(2), n.OperandOrNil(3), n.Axis(-1, n.Rank(sum)), eps)
 }
 
 // rmsNormOfSum divides the sum by its root mean square over the last dimension, and multiplies by operand 2.
 func rmsNormOfSum(n *node, sum *value, eps float64) *value {
-	return rmsNorm(n, sum, n.Operand(2), n.Rank(sum)-1, eps)
+	return rmsNorm(n, sum, n.Operand(2), n.Axis(-1, n.Rank(sum)), eps)
 }
 
 // embedLayerNormalization converts EmbedLayerNormalization: it adds embeddings of words, positions and (optionally)
