@@ -25,9 +25,10 @@ var (
 
 // packageDirs maps names of packages to their folders, for packages whose folder has another path.
 var packageDirs = map[string]string{"graphrun": ".", "layout": "passes/layout", "axes": "internal/axes",
-	"rule":   "iter/rule",
-	"kit":    "kernels/internal/kit",
-	"copies": "kernels/internal/copies", "folds": "kernels/internal/folds", "kerneltest": "kernels/internal/kerneltest",
+	"testsize": "internal/testsize",
+	"rule":     "iter/rule",
+	"kit":      "kernels/internal/kit",
+	"copies":   "kernels/internal/copies", "folds": "kernels/internal/folds", "kerneltest": "kernels/internal/kerneltest",
 	"pointwise": "kernels/internal/pointwise", "machine": "internal/machine"}
 
 // declared is the set of names that a package declares, as Name and Type.Member.

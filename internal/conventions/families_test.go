@@ -87,7 +87,7 @@ func (f *family) unlisted() []string {
 	}
 	var left []string
 	for _, name := range f.ops() {
-		if !listed[name] {
+		if ast.IsExported(name) && !listed[name] { // an op that is not exported is a part of others
 			left = append(left, name)
 		}
 	}
