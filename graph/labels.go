@@ -1,8 +1,10 @@
 package graph
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -60,45 +62,85 @@ func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
 }
 
 // Decode returns the strings that the elements of t represent, in row-major order. It returns an error for an element
-// that represents no string.
+// that represents no string, and a [*tensor.MemoryError] if memory does not suffice for the list: see [Labels.Each].
 func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
-	switch {
-	case t == nil:
-		return nil, errors.New("the tensor is nil")
-	case t.DType != tensor.Int64:
-		return nil, fmt.Errorf("the tensor is %v: strings are encoded as int64", t.DType)
-	}
-	codes, err := tensor.ToSlice[int64](t.Contiguous())
+	var list []string
+	err := l.Each(t, func(i int, s string) error {
+		if i == 0 {
+			const stringBytes = 16 // without the characters, which all elements share
+			if err := tensor.CheckMemory(stringBytes * t.Numel()); err != nil {
+				return err
+			}
+			list = make([]string, t.Numel())
+		}
+		list[i] = s
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	list := make([]string, len(codes))
-	for i, code := range codes {
-		if code < 0 || code >= int64(len(l.Strings)) {
-			return nil, fmt.Errorf("element %d is %d, which stands for no string of the model", i, code)
-		}
-		list[i] = l.Strings[code]
 	}
 	return list, nil
 }
 
+// Each calls visit with the index and the string of each element of t, in row-major order, until visit returns an error.
+// It returns an error for an element that represents no string.
+func (l Labels) Each(t *tensor.Tensor, visit func(i int, s string) error) error {
+	switch {
+	case t == nil:
+		return errors.New("the tensor is nil")
+	case t.DType != tensor.Int64:
+		return fmt.Errorf("the tensor is %v: strings are encoded as int64", t.DType)
+	}
+	const codeBytes, blockBytes = 8, 64 << 10
+	i := 0
+	return t.EachBlock(blockBytes, func(block []byte) error {
+		for ; len(block) > 0; block = block[codeBytes:] {
+			code := int64(binary.NativeEndian.Uint64(block))
+			if code < 0 || code >= int64(len(l.Strings)) {
+				return fmt.Errorf("element %d is %d, which stands for no string of the model", i, code)
+			}
+			if err := visit(i, l.Strings[code]); err != nil {
+				return err
+			}
+			i++
+		}
+		return nil
+	})
+}
+
 // Maps returns the maps that the rows of t represent. [Labels.Keys] returns the keys of the maps.
-func (l Labels) Maps(t *tensor.Tensor) ([]map[string]float64, error) {
+func (l Labels) Maps(t *tensor.Tensor) (list []map[string]float64, err error) {
+	err = l.EachMap(t, func(row map[string]float64) error {
+		list = append(list, maps.Clone(row))
+		return nil
+	})
+	return list, err
+}
+
+// EachMap calls visit with the map of each row of t, until visit returns an error. The map is valid during the call only.
+func (l Labels) EachMap(t *tensor.Tensor, visit func(row map[string]float64) error) error {
 	keys := l.Keys()
 	if t == nil || t.Rank() == 0 || t.DType.IsComplex() || t.Shape[t.Rank()-1] != len(keys) {
-		return nil, fmt.Errorf("the last dimension must have %d numbers", len(keys))
+		return fmt.Errorf("the last dimension must have %d numbers", len(keys))
 	}
-	values, err := tensor.ToSlice[float64](t.CopyTo(tensor.New(tensor.Float64, t.Shape...)))
-	if err != nil {
-		return nil, err
+	if t.Numel() == 0 {
+		return nil
 	}
-	maps := make([]map[string]float64, 0, tensor.Numel(t.Shape[:t.Rank()-1]))
-	for len(values) > 0 && len(keys) > 0 {
-		row := make(map[string]float64, len(keys))
-		for i, k := range keys {
-			row[k] = values[i]
+	row, index := make(map[string]float64, len(keys)), make([]int, t.Rank())
+	last := len(index) - 1
+	for range t.Numel() / len(keys) {
+		for index[last] = range keys {
+			row[keys[index[last]]] = t.At(index...).Float()
 		}
-		maps, values = append(maps, row), values[len(keys):]
+		if err := visit(row); err != nil {
+			return err
+		}
+		for d := last - 1; d >= 0; d-- { // the next row
+			if index[d]++; index[d] < t.Shape[d] {
+				break
+			}
+			index[d] = 0
+		}
 	}
-	return maps, nil
+	return nil
 }

@@ -251,6 +251,9 @@ type Entry struct {
 	// Strings, if not nil, replaces the elements of Tensor by strings, in row-major order. They are written in the
 	// format of [WriteStrings].
 	Strings []string
+	// Dictionary, if not nil, replaces the elements of Tensor, which is int64, by strings, too: the elements are indices
+	// of the strings in Dictionary.
+	Dictionary []string
 }
 
 // EntriesOf returns the arrays of a map sorted by name.
@@ -282,6 +285,8 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 		file, err := archive.CreateHeader(&zip.FileHeader{Name: entry.Name + ".npy", Method: zip.Store})
 		switch {
 		case err != nil:
+		case entry.Dictionary != nil:
+			err = writeIndexed(file, entry.Dictionary, entry.Tensor)
 		case entry.Strings != nil:
 			err = WriteStrings(file, entry.Strings, entry.Tensor.Shape)
 		default:

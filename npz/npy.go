@@ -229,38 +229,13 @@ func WriteNPY(w io.Writer, t *tensor.Tensor) error {
 	return writeData(w, t)
 }
 
-// writeBlockBytes is the approximate size, in bytes, of the row-major blocks into which writeData copies a tensor with
-// another layout.
+// writeBlockBytes is the size, in bytes, of the row-major blocks in which a tensor is written.
 const writeBlockBytes = 4 << 20
 
-// writeData writes the elements in row-major order. It copies a large tensor that is not row-major block by block.
+// writeData writes the elements in row-major order. It copies a tensor that is not row-major block by block.
 func writeData(w io.Writer, t *tensor.Tensor) error {
-	if t.Numel() == 0 {
-		return nil
-	}
-	if t.IsContiguous() || t.Bytes() <= writeBlockBytes {
-		contiguous := t.Contiguous()
-		offset := contiguous.Offset * contiguous.DType.Size()
-		_, err := w.Write(contiguous.Storage().Bytes()[offset : offset+contiguous.Bytes()])
+	return t.EachBlock(writeBlockBytes, func(block []byte) error {
+		_, err := w.Write(block)
 		return err
-	}
-	size := t.Shape[0]
-	blockSize := max(1, writeBlockBytes/(t.Bytes()/size)) // indices of dimension 0 in a block
-	for start := 0; start < size; start += blockSize {
-		meta := t.Meta
-		meta.Shape = slices.Clone(t.Shape)
-		meta.Shape[0] = min(blockSize, size-start)
-		meta.Offset += start * t.Strides[0]
-		if blockSize == 1 { // one index may still be large: divide along the next dimension
-			meta.Shape, meta.Strides = meta.Shape[1:], meta.Strides[1:]
-		}
-		block, err := t.View(meta)
-		if err == nil {
-			err = writeData(w, block)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }

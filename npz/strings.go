@@ -22,23 +22,65 @@ func WriteStrings(w io.Writer, list []string, shape []int) error {
 	if n := tensor.Numel(shape); n != len(list) || len(shape) > maxRank {
 		return fmt.Errorf("got %d strings for shape %s", len(list), tensor.ListString(shape))
 	}
+	return writeStrings(w, shape, func(visit func(s string) error) error {
+		for _, s := range list {
+			if err := visit(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeIndexed writes the strings of a dictionary whose indices are the elements of t, as [WriteStrings] does.
+func writeIndexed(w io.Writer, dictionary []string, t *tensor.Tensor) error {
+	if t.DType != tensor.Int64 || len(t.Shape) > maxRank {
+		return fmt.Errorf("got %v as indices of strings", t.Meta)
+	}
+	return writeStrings(w, t.Shape, func(visit func(s string) error) error {
+		const indexBytes = 8
+		return t.EachBlock(writeBlockBytes, func(block []byte) error {
+			for ; len(block) > 0; block = block[indexBytes:] {
+				i := binary.NativeEndian.Uint64(block)
+				if i >= uint64(len(dictionary)) {
+					return fmt.Errorf("the index %d exceeds the dictionary of %d strings", int64(i), len(dictionary))
+				}
+				if err := visit(dictionary[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// writeStrings writes strings. each calls a function for each string, until the function returns an error.
+func writeStrings(w io.Writer, shape []int, each func(visit func(s string) error) error) error {
 	width := 1 // numpy has no strings of 0 characters
-	for _, s := range list {
+	err := each(func(s string) error {
 		width = max(width, utf8.RuneCountInString(s))
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	const characterBytes = 4
 	buffer := bufio.NewWriter(w)
 	buffer.Write(encodeHeader(fmt.Sprintf("U%d", width), characterBytes, shape))
-	var character [characterBytes]byte
-	for _, s := range list {
+	err = each(func(s string) (err error) {
+		var character [characterBytes]byte
 		for _, r := range s {
 			binary.NativeEndian.PutUint32(character[:], uint32(r))
-			buffer.Write(character[:])
+			_, err = buffer.Write(character[:])
 		}
 		clear(character[:])
 		for range width - utf8.RuneCountInString(s) {
-			buffer.Write(character[:])
+			_, err = buffer.Write(character[:])
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return buffer.Flush()
 }

@@ -326,23 +326,13 @@ func (p port) encodeBytes(a *answer, t *tensor.Tensor) error {
 // stringLengthBytes is the size of the length before each string in the binary extension.
 const stringLengthBytes = 4
 
-// eachString calls visit with the index and the string of each element of t: see [graph.Labels]. It stops when the
-// context ends.
+// eachString calls visit with the index and the string of each element of t. It stops when the context ends.
 func (p port) eachString(ctx context.Context, t *tensor.Tensor, visit func(i int, s string) error) error {
-	const codeBytes = 8
-	i := 0
-	return t.EachBlock(maxPiece, func(block []byte) error {
-		for ; len(block) > 0; block = block[codeBytes:] {
-			code := int64(binary.NativeEndian.Uint64(block))
-			if code < 0 || code >= int64(len(p.labels.Strings)) {
-				return fmt.Errorf("element %d is %d, which stands for no string of the model", i, code)
-			}
-			if err := visit(i, p.labels.Strings[code]); err != nil {
-				return err
-			}
-			i++
+	return p.labels.Each(t, func(i int, s string) error {
+		if i%(1<<12) == 0 && ctx.Err() != nil {
+			return endedError(ctx)
 		}
-		return endedError(ctx)
+		return visit(i, s)
 	})
 }
 

@@ -49,14 +49,15 @@ func Entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	return list
 }
 
-// Decode sets Strings of each entry whose output has labels: it decodes the codes in the tensor. The error names the
-// output.
-func Decode(g *graph.Graph, list []npz.Entry) (err error) {
+// Decode sets the dictionary of each entry whose output has labels, and checks the codes in its tensor. The error names
+// the output.
+func Decode(g *graph.Graph, list []npz.Entry) error {
 	for i, entry := range list {
 		if labels := g.Labels[entry.Name]; labels.Strings != nil {
-			if list[i].Strings, err = labels.Decode(entry.Tensor); err != nil {
+			if err := labels.Each(entry.Tensor, func(int, string) error { return nil }); err != nil {
 				return fmt.Errorf("output %q: %w", entry.Name, err)
 			}
+			list[i].Dictionary = labels.Strings
 		}
 	}
 	return nil

@@ -85,14 +85,12 @@ var valueOptions = json.JoinOptions(json.Deterministic(true), jsontext.AllowInva
 // Write writes a document. doc is a pointer to a struct. Each key of the struct and each item of a list of objects is
 // on its own line. The caller gets an error of w from w.Flush. Write panics if a value cannot be encoded.
 func Write(w *bufio.Writer, doc any) {
-	var line bytes.Buffer
-	enc := jsontext.NewEncoder(&line, valueOptions)
+	enc := jsontext.NewEncoder(withoutNewlines{w}, valueOptions)
 	writeValue := func(value any) {
-		line.Reset()
-		if err := json.MarshalEncode(enc, value); err != nil {
+		err := json.MarshalEncode(enc, value)
+		if _, writeErr := w.Write(nil); err != nil && writeErr == nil {
 			panic("graphrun: every document can be encoded: " + err.Error())
 		}
-		w.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 	}
 	w.WriteString(`{"version": `)
 	writeValue(Version)
@@ -115,6 +113,15 @@ func Write(w *bufio.Writer, doc any) {
 		}
 	}
 	w.WriteString("}\n")
+}
+
+// withoutNewlines writes to w, without the newline that an encoder writes after a value. Values have no other newlines.
+type withoutNewlines struct{ w *bufio.Writer }
+
+// Write writes p.
+func (n withoutNewlines) Write(p []byte) (int, error) {
+	_, err := n.w.Write(bytes.TrimSuffix(p, []byte("\n")))
+	return len(p), err
 }
 
 // writeLines writes a list, each item on its own line. each calls visit with each item of the list.

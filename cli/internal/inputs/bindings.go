@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/command"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/arrays"
 	"github.com/graphrun/graphrun/tensor"
@@ -30,7 +31,7 @@ func bindArrays(ctx context.Context, f *graphrun.File, given *Arrays) (g *graph.
 	inputs, loader := f.Inputs(), &f.Loader
 	if err := given.bindSymbols(inputs, bindings{loader.Sizes, map[string]string{}, f.Symbols()}); err != nil {
 		if rowsErr := f.CheckRows(ctx); rowsErr != nil {
-			return nil, rowsErr
+			return nil, exit.UsageError(rowsErr)
 		}
 		return nil, err
 	}

@@ -165,7 +165,7 @@ func writeInPlace(ctx context.Context, path string, writeContent func(io.Writer)
 
 // writeAndClose writes f through a buffer, and closes f. It fails after ctx has ended.
 func writeAndClose(ctx context.Context, f *os.File, writeContent func(io.Writer) error) error {
-	w := bufio.NewWriterSize(contextWriter{ctx, f}, 1<<16)
+	w := bufio.NewWriterSize(Until(ctx, f), 1<<16)
 	err := writeContent(w)
 	if err == nil {
 		err = w.Flush()
@@ -176,7 +176,10 @@ func writeAndClose(ctx context.Context, f *os.File, writeContent func(io.Writer)
 	return err
 }
 
-// contextWriter writes to dst until its context ends, and then fails.
+// Until returns a writer that writes to dst until ctx ends, and then fails with the cause of ctx.
+func Until(ctx context.Context, dst io.Writer) io.Writer { return contextWriter{ctx, dst} }
+
+// contextWriter is the writer of [Until].
 type contextWriter struct {
 	ctx context.Context
 	dst io.Writer

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
@@ -241,7 +244,8 @@ func (w runWork) writeOutputs(job *progress.Job, cmd *cobra.Command, out map[str
 		return err
 	}
 	return cmp.Or(err, job.Do(progress.Printing, func() error {
-		return printOutputs(cmd.OutOrStdout(), term.StdoutDisplay(cmd), w.runGraph, out, f, w.incomplete)
+		return printOutputs(outfile.Until(cmd.Context(), cmd.OutOrStdout()), term.StdoutDisplay(cmd), w.runGraph, out, f,
+			w.incomplete)
 	}))
 }
 
@@ -284,6 +288,59 @@ type OutputDoc struct {
 	Maps    []map[string]*float64 `json:"maps,omitzero" doc:"The maps that the rows stand for; a value that is not finite is null."`
 
 	min, max, mean float64 // may be infinite or NaN
+
+	// A document that is written has labels and values instead of Strings and Maps, which could take much more memory.
+	labels graph.Labels
+	values *tensor.Tensor
+}
+
+// MarshalJSONTo writes the output. It decodes strings and maps one by one.
+func (o *OutputDoc) MarshalJSONTo(encoder *jsontext.Encoder) error {
+	if err := encoder.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, member := range []struct {
+		key   string
+		value any
+	}{{"name", o.Name}, {"dtype", o.DType}, {"shape", o.Shape}, {"strides", o.Strides}, {"min", o.Min}, {"max", o.Max},
+		{"mean", o.Mean}} {
+		err := encoder.WriteToken(jsontext.String(member.key))
+		if err := cmp.Or(err, json.MarshalEncode(encoder, member.value)); err != nil {
+			return err
+		}
+	}
+	list := func(key string, each func(visit func(item any) error) error) error {
+		err := cmp.Or(encoder.WriteToken(jsontext.String(key)), encoder.WriteToken(jsontext.BeginArray))
+		if err == nil {
+			err = each(func(item any) error { return json.MarshalEncode(encoder, item) })
+		}
+		return cmp.Or(err, encoder.WriteToken(jsontext.EndArray))
+	}
+	if o.labels.Strings != nil {
+		err := list("strings", func(visit func(item any) error) error {
+			return o.labels.Each(o.values, func(_ int, s string) error { return visit(s) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if o.labels.IsMap() {
+		if err := list("maps", o.eachMap); err != nil {
+			return err
+		}
+	}
+	return encoder.WriteToken(jsontext.EndObject)
+}
+
+// eachMap calls visit with each map, a map[string]*float64. A value that is not finite is nil.
+func (o *OutputDoc) eachMap(visit func(item any) error) error {
+	values := map[string]*float64{}
+	return o.labels.EachMap(o.values, func(row map[string]float64) error {
+		for key, value := range row {
+			values[key] = finite(value)
+		}
+		return visit(values)
+	})
 }
 
 // documentOf returns the document of a run. out has the outputs; missing is used if keepGoing is true.
@@ -304,23 +361,13 @@ func documentOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, m
 	return doc
 }
 
-// addLabels sets the strings or maps that the elements of t encode. If an element encodes no string, addLabels sets no
-// strings. An example is -1, which stands for a string of an input that the model does not know.
+// addLabels sets the labels of t. If an element encodes no string, addLabels sets none. An example is -1, which stands for
+// a string of an input that the model does not know.
 func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
-	if labels.Strings != nil {
-		o.Strings, _ = labels.Decode(t)
+	if labels.Strings != nil && labels.Each(t, func(int, string) error { return nil }) != nil {
+		labels.Strings = nil
 	}
-	if !labels.IsMap() {
-		return
-	}
-	rows, _ := labels.Maps(t)
-	o.Maps = make([]map[string]*float64, len(rows))
-	for i, row := range rows {
-		o.Maps[i] = make(map[string]*float64, len(row))
-		for key, value := range row {
-			o.Maps[i][key] = finite(value)
-		}
-	}
+	o.labels, o.values = labels, t
 }
 
 // printOutputs prints a line for each output: name, dtype, shape, strides and statistics.
@@ -337,10 +384,15 @@ func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[str
 	for output := range doc.Outputs {
 		cells := []any{output.Name, output.DType, format.Ints(output.Shape), "strides " + format.Ints(output.Strides)}
 		switch {
-		case output.Strings != nil:
-			cells = append(cells, "strings "+joinFirst(output.Strings, strconv.Quote))
-		case output.Maps != nil:
-			cells = append(cells, "maps "+joinFirst(output.Maps, mapText))
+		case output.labels.Strings != nil:
+			cells = append(cells, "strings "+firstOf(output.values.Numel(), func(visit func(item string) error) error {
+				return output.labels.Each(output.values, func(_ int, s string) error { return visit(strconv.Quote(s)) })
+			}))
+		case output.labels.IsMap():
+			rows := output.values.Numel() / max(output.values.Shape[output.values.Rank()-1], 1)
+			cells = append(cells, "maps "+firstOf(rows, func(visit func(item string) error) error {
+				return output.eachMap(func(row any) error { return visit(mapText(row.(map[string]*float64))) })
+			}))
 		default:
 			cells = append(cells, "min "+statistic(output.min), "max "+statistic(output.max), "mean "+statistic(output.mean))
 		}
@@ -350,20 +402,22 @@ func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[str
 	return buffer.Flush()
 }
 
-// joinFirst formats the first elements of a list, as in a, b, c, d and 3 more.
-func joinFirst[T any](list []T, text func(T) string) string {
+// firstOf returns the first of count items, as in a, b, c, d and 3 more. each calls a function for each item, until the
+// function returns an error.
+func firstOf(count int, each func(visit func(item string) error) error) string {
 	const maxListed = 4
-	var b strings.Builder
-	for i, element := range list[:min(len(list), maxListed)] {
-		if i > 0 {
-			b.WriteString(", ")
+	var list []string
+	_ = each(func(item string) error {
+		if list = append(list, item); len(list) == maxListed {
+			return errors.New("the other items are not listed")
 		}
-		b.WriteString(text(element))
+		return nil
+	})
+	text := strings.Join(list, ", ")
+	if omitted := count - len(list); omitted > 0 {
+		text += fmt.Sprintf(" and %d more", omitted)
 	}
-	if omitted := len(list) - maxListed; omitted > 0 {
-		fmt.Fprintf(&b, " and %d more", omitted)
-	}
-	return b.String()
+	return text
 }
 
 // mapText formats a map as in {a: 0.25, b: 0.75}, sorted by key.
