@@ -217,9 +217,6 @@ func split(n *node) []*value {
 // splitEvenly splits x along an axis into parts of size ceil(size/parts). Later parts may be smaller or empty.
 func splitEvenly(n *node, x *value, axis, parts int) []*value {
 	sizes := n.SymShape(x)
-	if len(sizes) == 0 {
-		n.Failf("a value without dimensions cannot be split")
-	}
 	remaining := sizes[axis]
 	partSize := remaining.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
 	partSizes := make([]any, parts)
@@ -429,9 +426,7 @@ func compress(n *node) []*value {
 	attrs, sizes := graph.Attrs{}, []int{-1}
 	if n.HasAttr("axis") {
 		axis := n.Axis(n.Int("axis", 0), n.Rank(x))
-		if sizes = n.Sizes(x); len(sizes) == 0 {
-			n.Failf("operand 0 has no dimensions")
-		}
+		sizes = n.Sizes(x)
 		attrs["dim"], sizes[axis] = axis, -1
 	}
 	return single(n.Op("compress", attrs, x, n.Operand(1)).WithSizes(x.DType(), sizes...))
@@ -456,9 +451,7 @@ func unique(n *node) []*value {
 	x := n.Operand(0)
 	dim := 0
 	if n.HasAttr("axis") {
-		if dim = n.Axis(n.Int("axis", 0), n.Rank(x)); n.Rank(x) == 0 {
-			n.Failf("operand 0 has no dimensions")
-		}
+		dim = n.Axis(n.Int("axis", 0), n.Rank(x))
 	} else {
 		x = n.Reshape(x, -1)
 	}
