@@ -233,6 +233,9 @@ func (n *Node) TryIntsAttr(x *Value) []any {
 // IntAttr returns a single integer as an attribute: a number, an expression, or a reference to the value.
 func (n *Node) IntAttr(x *Value) any {
 	if x.data != nil {
+		if x.DType().IsFloat() {
+			n.Failf("%q holds %v, want an integer", x.name, x.DType())
+		}
 		return SaturatedInt(n.Number(x).Int())
 	}
 	if list := n.TryIntsAttr(x); len(list) == 1 {
