@@ -314,10 +314,17 @@ func (m *fuzzModel) check() (o fuzzOutcome) {
 // squeezesAll reports whether a Squeeze has no axes. The rank of its result is that for open sizes other than 1; later
 // nodes that depend on the rank fail for 1.
 func (m *fuzzModel) squeezesAll() bool {
-	return slices.ContainsFunc(m.nodes, func(n *pb.NodeProto) bool {
-		return n.OpType == "Squeeze" && len(n.Input) == 1 &&
-			!slices.ContainsFunc(n.Attribute, func(a *pb.AttributeProto) bool { return a.Name == "axes" })
-	})
+	var squeezes func(n *pb.NodeProto) bool
+	squeezes = func(n *pb.NodeProto) bool {
+		hasAxes := len(n.Input) > 1 && m.opset >= 13
+		for _, a := range n.Attribute {
+			if hasAxes = hasAxes || a.Name == "axes"; a.G != nil && slices.ContainsFunc(a.G.Node, squeezes) {
+				return true
+			}
+		}
+		return n.OpType == "Squeeze" && !hasAxes
+	}
+	return slices.ContainsFunc(m.nodes, squeezes)
 }
 
 // noise returns the noise of the model whose graph is g. Without constants, nothing is computed while it is loaded.

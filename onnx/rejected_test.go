@@ -79,6 +79,8 @@ func TestRejectedCalls(t *testing.T) {
 	rule := attrText("update_rule", "other")
 	q, kv := attrInt("q_num_heads", 1), attrInt("kv_num_heads", 1)
 	linear := [][]any{{1, 2, 4}, {1, 2, 4}, {1, 2, 4}}
+	checkRejected(t, node1("TopK", nil, names("y", "z")), [][]any{{4}, {1}}, "holds float32, want integers")
+	checkRejected(t, node1("RotaryEmbedding", nil, names("y")), [][]any{{2, 1, 3, 8}, {2, 3, 1}, {2, 3, 1}}, "1 angles for 8")
 	checkRejected(t, node1("Compress", nil, names("y"), attrInt("axis", 0)), [][]any{{}, {1}}, "has 0 dimensions")
 	checkRejected(t, node1("Squeeze", nil, names("y"), attrInts("axes", 0)), [][]any{{}}, "has no dimensions")
 	checkRejected(t, node1("LinearAttention", nil, names("y"), q, kv, rule), linear, `update_rule "other"`)

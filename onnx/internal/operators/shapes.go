@@ -487,14 +487,12 @@ func oneHot(n *node) []*value {
 	index, depth, values := n.Operand(0), n.Operand(1), n.Operand(2)
 	rank := n.Rank(index) + 1
 	axis := n.Axis(n.Int("axis", -1), rank)
-	if depth.Data() != nil && depth.DType() != tensor.Int64 {
-		depth = n.Cast(depth, tensor.Int64)
-	}
+	depth = n.Cast(depth, tensor.Int64) // it may be a float
 	if depth.Meta().Rank() == 1 && !depth.IsDynamic() {
 		depth = n.Reshape(depth)
 	}
 	index = n.Cast(index, tensor.Int64)
-	index = n.Op("where", nil, n.Op("lt", nil, index, 0), n.Op("add", nil, index, n.Cast(depth, tensor.Int64)), index)
+	index = n.Op("where", nil, n.Op("lt", nil, index, 0), n.Op("add", nil, index, depth), index)
 	index = n.Op("unsqueeze", graph.Attrs{"dim": axis}, index).WithRank(rank)
 	positions := n.Op("arange", graph.Attrs{"end": n.IntAttr(depth), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 	shape := make([]int, rank-axis)
