@@ -79,14 +79,16 @@ func TestRejectedCalls(t *testing.T) {
 	rule := attrText("update_rule", "other")
 	q, kv := attrInt("q_num_heads", 1), attrInt("kv_num_heads", 1)
 	linear := [][]any{{1, 2, 4}, {1, 2, 4}, {1, 2, 4}}
-	checkRejected(t, node1("Compress", nil, names("y"), attrInt("axis", 0)), [][]any{{}, {1}}, "has no dimensions")
+	checkRejected(t, node1("TopK", nil, names("y", "z")), [][]any{{4}, {1}}, "holds float32, want integers")
+	checkRejected(t, node1("RotaryEmbedding", nil, names("y")), [][]any{{2, 1, 3, 8}, {2, 3, 1}, {2, 3, 1}}, "1 angles for 8")
+	checkRejected(t, node1("Compress", nil, names("y"), attrInt("axis", 0)), [][]any{{}, {1}}, "has 0 dimensions")
 	checkRejected(t, node1("Squeeze", nil, names("y"), attrInts("axes", 0)), [][]any{{}}, "has no dimensions")
 	checkRejected(t, node1("LinearAttention", nil, names("y"), q, kv, rule), linear, `update_rule "other"`)
 	checkRejected(t, node1("LinearAttention", nil, names("y"), q, kv), linear, "operands 4 (decay) and 5 (beta)")
 	checkRejected(t, node1("LinearAttention", nil, names("y"), q), linear, "1 heads of queries cannot share 0 heads")
 	checkRejected(t, node1("LinearAttention", nil, names("y"), q, kv, attrText("update_rule", "gated")),
 		[][]any{{1, 2, 4}, {1, 2, 4}, {1, 2, 4}, nil, {2, 4}}, "a value with 2 dimensions cannot be split into heads, want 3")
-	checkRejected(t, node1("Split", nil, names("y", "z")), [][]any{{}}, "a value without dimensions cannot be split")
+	checkRejected(t, node1("Split", nil, names("y", "z")), [][]any{{}}, "has 0 dimensions")
 	checkRejected(t, node1("TensorScatter", nil, names("y"), attrText("mode", "mirror")),
 		[][]any{{1, 4, 2}, {1, 1, 2}}, `mode "mirror" is not supported`)
 	checkRejected(t, node1("CausalConvWithState", nil, names("y"), attrText("activation", "relu")),

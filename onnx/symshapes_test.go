@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/tensor"
@@ -339,5 +341,26 @@ func TestSqueezedSizeIsOne(t *testing.T) {
 		_, skipped, err := p.GraphSome(Options{})
 		require.NoError(t, err)
 		require.Empty(t, skipped)
+	}
+}
+
+// TestEmptyImagesWithSamePadding convolves images of no height with the padding that gives ceil(size/stride) windows,
+// where the size of the window or of the image is open.
+func TestEmptyImagesWithSamePadding(t *testing.T) {
+	for stride := range int64(3) {
+		for _, kernel := range []any{2, "K"} {
+			same := &pb.AttributeProto{Name: "auto_pad", Type: pb.AttributeString, S: []byte("SAME_UPPER")}
+			g, err := toGraph(model(13, &pb.GraphProto{
+				Node:  []*pb.NodeProto{node1("Conv", names("x", "w"), names("y"), attrInts("strides", stride+1, 2), same)},
+				Input: infos(info("x", tFloat, 2, 3, "H", 5), info("w", tFloat, 4, 3, kernel, 1)), Output: infos(info("y", tFloat))}),
+				Options{})
+			require.NoError(t, err)
+			p, err := program.New(g, program.Options{})
+			require.NoError(t, err)
+			out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 2, 3, 0, 5),
+				"w": tensor.Zeros(tensor.Float32, 4, 3, 2, 1)})
+			require.NoError(t, err, "stride %d, kernel %v", stride+1, kernel)
+			require.Equal(t, []int{2, 4, 0, 3}, out["y"].Shape)
+		}
 	}
 }

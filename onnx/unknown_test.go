@@ -130,3 +130,16 @@ func TestTypesOfComputedTopK(t *testing.T) {
 	out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{4}, 1.5, 4.5, -2, 3.5), "k": i64([]int{1}, 2)})
 	require.Equal(t, []int64{4, 3}, intsOf(t, out["y"]))
 }
+
+// TestHalfOfUnknownSize checks that an operator that is computed in float32 rounds a result whose dtype inference does
+// not know, because its sizes are those of the run.
+func TestHalfOfUnknownSize(t *testing.T) {
+	g, err := toGraph(model(18, &pb.GraphProto{Node: []*pb.NodeProto{node1("Col2Im", names("x", "image", "block"), names("y"))},
+		Input:       infos(info("x", pb.BFloat16, 1, 4, 1), info("image", tInt64, 2)),
+		Initializer: []*pb.TensorProto{int64s("block", []int64{2}, 2, 2)}, Output: infos(info("y", pb.BFloat16))}), Options{})
+	require.NoError(t, err)
+	x := f32([]int{1, 4, 1}, 1, 2, 3, 4).CopyTo(tensor.New(tensor.BFloat16, 1, 4, 1))
+	out := runGraph(t, g, map[string]*tensor.Tensor{"x": x, "image": i64([]int{2}, 2, 2)})
+	require.Equal(t, tensor.BFloat16, out["y"].DType)
+	require.Equal(t, []float64{1, 2, 3, 4}, float64sOf(out["y"]))
+}

@@ -75,7 +75,8 @@ func (n *Node) inFloat32(op *graph.Op, attrs graph.Attrs, operands []any,
 	if _, setsDType := attrs["dtype"]; setsDType {
 		return apply(in)
 	}
-	if movesElements := op.Kind == graph.View || op.SelectsElements || op.Fills; hasFloat32 || !movesElements {
+	movesElements := op.Kind == graph.View || op.SelectsElements || op.Fills
+	if hasFloat32 || !movesElements {
 		for i := range in {
 			if x, ok := in[i].(*Value); ok && x != nil && x.DType().IsReducedFloat() {
 				in[i] = n.widen(x)
@@ -85,8 +86,16 @@ func (n *Node) inFloat32(op *graph.Op, attrs graph.Attrs, operands []any,
 	rounded, err := promotion.Result()
 	out := apply(in)
 	for _, x := range out {
-		if err == nil && rounded.IsReducedFloat() && x.DType() == tensor.Float32 {
+		if err != nil || !rounded.IsReducedFloat() {
+			continue
+		}
+		switch x.DType() {
+		case tensor.Float32:
 			x.rounded = rounded
+		case tensor.Invalid: // [Value.WithType] records it, unless it is that of the operand
+			if x.isWidened = hasFloat32 || !movesElements; hasFloat32 && movesElements {
+				x.setDType(rounded)
+			}
 		}
 	}
 	return out

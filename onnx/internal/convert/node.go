@@ -269,9 +269,9 @@ func (n *Node) Rank(x *Value) int {
 	return len(x.outline.Sizes)
 }
 
-// Axis adds rank to a negative axis. It fails if the axis is out of range. A scalar has axis 0.
+// Axis adds rank to a negative axis. It fails if the axis is out of range.
 func (n *Node) Axis(axis, rank int) int {
-	if axis < -rank || axis >= max(rank, 1) {
+	if axis < -rank || axis >= rank {
 		n.Failf("axis %d is out of range: the operand has %d dimensions", axis, rank)
 	}
 	if axis < 0 {
@@ -280,12 +280,12 @@ func (n *Node) Axis(axis, rank int) int {
 	return axis
 }
 
-// Axes applies [Node.Axis] to each axis. It fails if an axis occurs twice.
+// Axes applies [Node.Axis] to each axis. It fails if an axis occurs twice. A scalar has axis 0.
 func (n *Node) Axes(list []int, rank int) []int {
 	out := make([]int, len(list))
 	isListed := map[int]bool{}
 	for i, axis := range list {
-		out[i] = n.Axis(axis, rank)
+		out[i] = n.Axis(axis, max(rank, 1))
 		if isListed[out[i]] {
 			n.Failf("axis %d occurs twice", axis)
 		}

@@ -204,6 +204,7 @@ func (n *Node) Number(x *Value) tensor.Scalar {
 // IntsAttr returns a vector of integers as an attribute: a list of numbers and expressions, or a reference to the
 // value.
 func (n *Node) IntsAttr(x *Value) any {
+	n.checkIntegers(x)
 	if x.data != nil {
 		return IntsOf(x.data)
 	}
@@ -232,6 +233,7 @@ func (n *Node) TryIntsAttr(x *Value) []any {
 
 // IntAttr returns a single integer as an attribute: a number, an expression, or a reference to the value.
 func (n *Node) IntAttr(x *Value) any {
+	n.checkIntegers(x)
 	if x.data != nil {
 		return SaturatedInt(n.Number(x).Int())
 	}
@@ -241,13 +243,23 @@ func (n *Node) IntAttr(x *Value) any {
 	return n.Reference(x)
 }
 
+// checkIntegers rejects floats where integers are needed.
+func (n *Node) checkIntegers(x *Value) {
+	if x.DType().IsFloat() {
+		n.Failf("%q holds %v, want integers", x.name, x.DType())
+	}
+}
+
 // NumberAttr returns a single number of any dtype as an attribute: a number, an expression, or a reference to the
 // value.
 func (n *Node) NumberAttr(x *Value) any {
-	if x.data != nil && x.DType().IsFloat() {
+	switch {
+	case !x.DType().IsFloat():
+		return n.IntAttr(x)
+	case x.data != nil:
 		return n.Number(x).Float()
 	}
-	return n.IntAttr(x)
+	return n.Reference(x)
 }
 
 // ConstantInts returns the integers of operand i, which must be constant.

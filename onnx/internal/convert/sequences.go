@@ -126,9 +126,6 @@ func splitToSequence(n *Node) []*Value {
 	x := n.Operand(0)
 	shape := n.SymShape(x)
 	axis := n.Axis(n.Int("axis", 0), len(shape))
-	if len(shape) == 0 {
-		n.Failf("a value without dimensions cannot be split")
-	}
 	var sizes []int
 	switch parts := n.OperandOrNil(1); {
 	case parts == nil:

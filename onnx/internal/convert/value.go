@@ -25,6 +25,7 @@ type Value struct {
 	addToGraph  func() *Value     // adds a tensor with elements to the graph
 	outline     graph.PartialType // for a tensor whose shape depends on data: see shapes.go
 	rounded     tensor.DType      // the 16-bit dtype that a float32 tensor stands for: see float32.go
+	isWidened   bool              // whether the dtype is unknown, and is float32 where a 16-bit dtype is recorded
 
 	hasStrings bool         // whether the elements are codes of strings: see strings.go
 	labels     graph.Labels // the keys of maps
@@ -152,13 +153,21 @@ func (x *Value) IsDynamic() bool {
 //
 //go:noinline
 func (x *Value) WithType(dtype tensor.DType, rank int) *Value {
-	x.outline.DType = dtype
+	x.setDType(dtype)
 	return x.WithRank(rank)
+}
+
+func (x *Value) setDType(dtype tensor.DType) {
+	if dtype.IsReducedFloat() && (x.isWidened || x.rounded == dtype) {
+		x.rounded, dtype = dtype, tensor.Float32
+	}
+	x.outline.DType = dtype
 }
 
 // WithSizes is [Value.WithType] with sizes in place of the rank. An unknown size is -1.
 func (x *Value) WithSizes(dtype tensor.DType, sizes ...int) *Value {
-	x.outline = graph.PartialType{DType: dtype, Sizes: append([]int{}, sizes...)}
+	x.setDType(dtype)
+	x.outline.Sizes = append([]int{}, sizes...)
 	return x
 }
 

@@ -322,6 +322,12 @@ func rotatedOperand(n *node, x, cos, sin *value) *value {
 		}
 		rotatedCount = n.KnownNumbers("the elements of a head", headSize)[0]
 	}
+	for _, table := range []*value{cos, sin} { // a table of one angle would be broadcast
+		sizes := n.Sizes(table)
+		if angles := sizes[len(sizes)-1]; angles >= 0 && 2*angles != rotatedCount {
+			n.Failf("a table has %d angles for %d elements, want one for each pair", angles, rotatedCount)
+		}
+	}
 	y := rotate(n, x, cos, sin, rotatedCount, n.Flag("interleaved", false))
 	return n.ReshapeSym(y, n.SymShape(n.Operand(0))...)
 }

@@ -38,10 +38,18 @@ func batchNormalization(n *node) []*value {
 		})(n)
 	}
 	operands := normOperands(n, x, weight, bias, mean, variance)
-	normalized := n.IfPositive(n.SymShape(weight)[0], operands, func(n *node, in []*value) []*value {
+	normalized := n.IfPositive(channelsOf(n, weight), operands, func(n *node, in []*value) []*value {
 		return single(n.Op("batch_norm", graph.Attrs{"training": false, "eps": eps}, in[0], in[1], in[2], in[3], in[4]))
 	}, firstOperand)
 	return []*value{normalized[0], mean, variance}
+}
+
+// channelsOf returns the size of a vector with a number for each channel.
+func channelsOf(n *node, weight *value) sym.Int {
+	if n.Rank(weight) != 1 {
+		n.Failf("operand 1 has %d dimensions, want 1", n.Rank(weight))
+	}
+	return n.SymShape(weight)[0]
 }
 
 // firstOperand returns the first operand. It is the result of a normalization of no channels: it has no elements.
@@ -82,7 +90,7 @@ func batchTraining(n *node, x, weight, bias, mean, variance *value, eps float64)
 		}
 	}
 	operands := normOperands(n, x, weight, bias)
-	normalized := n.IfPositive(n.SymShape(weight)[0], operands, func(n *node, in []*value) []*value {
+	normalized := n.IfPositive(channelsOf(n, weight), operands, func(n *node, in []*value) []*value {
 		return single(n.Op("batch_norm", graph.Attrs{"training": true, "eps": eps}, in[0], in[1], in[2]))
 	}, firstOperand)
 	momentum := n.Float("momentum", 0.9)

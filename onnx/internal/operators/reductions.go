@@ -349,7 +349,8 @@ func topK(n *node) []*value {
 		ordered = n.Cast(orderedInt64(n, x), tensor.Int64)
 	}
 	out := n.Ops("topk", attrs, ordered)
-	out[1] = out[1].WithType(tensor.Int64, n.Rank(x)) // of a k that is computed
+	// The op does not infer the types for a k that is computed.
+	out[0], out[1] = out[0].WithType(ordered.DType(), n.Rank(x)), out[1].WithType(tensor.Int64, n.Rank(x))
 	if ordered != x {
 		out[0] = n.Cast(undoOrderedInt64(n, out[0], x.DType()), x.DType())
 	}

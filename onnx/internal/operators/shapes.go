@@ -217,9 +217,6 @@ func split(n *node) []*value {
 // splitEvenly splits x along an axis into parts of size ceil(size/parts). Later parts may be smaller or empty.
 func splitEvenly(n *node, x *value, axis, parts int) []*value {
 	sizes := n.SymShape(x)
-	if len(sizes) == 0 {
-		n.Failf("a value without dimensions cannot be split")
-	}
 	remaining := sizes[axis]
 	partSize := remaining.Add(sym.Of(parts - 1)).Div(sym.Of(parts))
 	partSizes := make([]any, parts)
@@ -429,9 +426,7 @@ func compress(n *node) []*value {
 	attrs, sizes := graph.Attrs{}, []int{-1}
 	if n.HasAttr("axis") {
 		axis := n.Axis(n.Int("axis", 0), n.Rank(x))
-		if sizes = n.Sizes(x); len(sizes) == 0 {
-			n.Failf("operand 0 has no dimensions")
-		}
+		sizes = n.Sizes(x)
 		attrs["dim"], sizes[axis] = axis, -1
 	}
 	return single(n.Op("compress", attrs, x, n.Operand(1)).WithSizes(x.DType(), sizes...))
@@ -456,9 +451,7 @@ func unique(n *node) []*value {
 	x := n.Operand(0)
 	dim := 0
 	if n.HasAttr("axis") {
-		if dim = n.Axis(n.Int("axis", 0), n.Rank(x)); n.Rank(x) == 0 {
-			n.Failf("operand 0 has no dimensions")
-		}
+		dim = n.Axis(n.Int("axis", 0), n.Rank(x))
 	} else {
 		x = n.Reshape(x, -1)
 	}
@@ -494,14 +487,12 @@ func oneHot(n *node) []*value {
 	index, depth, values := n.Operand(0), n.Operand(1), n.Operand(2)
 	rank := n.Rank(index) + 1
 	axis := n.Axis(n.Int("axis", -1), rank)
-	if depth.Data() != nil && depth.DType() != tensor.Int64 {
-		depth = n.Cast(depth, tensor.Int64)
-	}
+	depth = n.Cast(depth, tensor.Int64) // it may be a float
 	if depth.Meta().Rank() == 1 && !depth.IsDynamic() {
 		depth = n.Reshape(depth)
 	}
 	index = n.Cast(index, tensor.Int64)
-	index = n.Op("where", nil, n.Op("lt", nil, index, 0), n.Op("add", nil, index, n.Cast(depth, tensor.Int64)), index)
+	index = n.Op("where", nil, n.Op("lt", nil, index, 0), n.Op("add", nil, index, depth), index)
 	index = n.Op("unsqueeze", graph.Attrs{"dim": axis}, index).WithRank(rank)
 	positions := n.Op("arange", graph.Attrs{"end": n.IntAttr(depth), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 	shape := make([]int, rank-axis)

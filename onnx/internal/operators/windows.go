@@ -153,6 +153,9 @@ func convolve(n *node, x, weight, bias *value) *value {
 		x, weight := in[0], in[1]
 		_, attrs, supportsPadding := convAttrs(n, x, weight)
 		if !supportsPadding {
+			if !windows.fits(spatialSizes(n, x)) {
+				attrs["padding"] = make([]int, 2*len(windows.padBefore)) // accepts sizes of 0
+			}
 			x = padSpatial(n, x, windows.padBefore, windows.padAfter, 0)
 		}
 		return n.Op(fmt.Sprintf("conv%dd", len(windows.padBefore)), attrs, x, weight, in[2]).WithRank(len(shape))
