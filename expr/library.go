@@ -148,7 +148,11 @@ var library = map[string][]definition{
 		"special_angle = isinf(b) or isnan(b); " +
 		"where(isinf(a) and a > 0 and b == 0 or isnan(a) and b == 0, z, " +
 		"where(isinf(a) and special_angle, where(a < 0, complex(0, copysign(0, b)), complex(inf, nan)), v))", 0}},
-	"complex log": {{"z", "", rejected, "w = complex128(z); type_as(complex(log(abs(w)), angle(w)), z)", 0}},
+	// Near 1, log|z| is log1p(|z|^2 - 1)/2, because |z| is rounded.
+	"complex log": {{"z", "", rejected, "w = complex128(z); m = abs(w); " +
+		"a = maximum(abs(real(w)), abs(imag(w))); b = minimum(abs(real(w)), abs(imag(w))); " +
+		"r = where(m > 0.5 and m < 2, 0.5 * log1p((a - 1) * (a + 1) + b * b), log(m)); " +
+		"type_as(complex(r, angle(w)), z)", 0}},
 	// The parts are divided separately. A complex quotient would make the angle NaN if the real part is infinite, and
 	// lose the sign of a zero.
 	"complex log2": {{"z", "", rejected, "w = log(z); complex(real(w) / 0.693147180559945309417, " +

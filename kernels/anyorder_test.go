@@ -88,7 +88,7 @@ func compareOrders(op *graph.Op, ex graph.Example, seed uint64, few bool) (n wri
 					return n, fmt.Errorf("reference: %w", err)
 				}
 			}
-			if err := checkLowered(&op.Impls[k], c, w, in, want); err != nil {
+			if err := checkLowered(op, &op.Impls[k], c, w, in, want); err != nil {
 				return n, fmt.Errorf("%s in order %v: %w", op.Impls[k].Name, o, err)
 			}
 			if !o.Matches(inferred[0]) {
@@ -114,7 +114,7 @@ func walkTo(m *graph.Impl, c *graph.Call, o tensor.Order) (graph.Walk, bool) {
 
 // checkLowered runs an implementation on operands in layouts that it reads, and compares the results with the
 // reference's.
-func checkLowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tensor) error {
+func checkLowered(op *graph.Op, m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor.Tensor) error {
 	call, read := *c, slices.Clone(in)
 	call.In, call.Out = slices.Clone(c.In), slices.Clone(c.Out)
 	for k, a := range call.In {
@@ -145,12 +145,7 @@ func checkLowered(m *graph.Impl, c *graph.Call, w graph.Walk, in, want []*tensor
 	if err := kerneltest.RunKernel(k, &call, read, outs); err != nil {
 		return err
 	}
-	for i := range outs {
-		if err := kerneltest.CompareTensors(outs[i], want[i]); err != nil {
-			return fmt.Errorf("result %d: %w", i, err)
-		}
-	}
-	return nil
+	return kerneltest.CompareResults(op, &call, read, outs, want)
 }
 
 // moreExamples returns calls with larger ranks and sizes than an op's own examples.

@@ -150,20 +150,11 @@ func checkTorchValues(t *testing.T, n *graph.Node, in, out map[string]*tensor.Te
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, v := range n.Out {
-		w := fromNumpy(out[v.Name], v.Meta.DType)
-		tolerance := torchTolerance(n.Op.Name) * kerneltest.ReduceTolerance(w.DType)
-		if why := kerneltest.FirstDifference(got[i], w, tolerance); why != "" {
-			t.Errorf("%s %s %v %+v: output %d: %s", n.Name, n.Op.Name, callMetas(n), n.Attrs, i, why)
-		}
+	var want []*tensor.Tensor
+	for _, v := range n.Out {
+		want = append(want, fromNumpy(out[v.Name], v.Meta.DType))
 	}
-}
-
-// torchTolerance is the additional tolerance for PyTorch's results: it folds mean and scale of normalizations into one
-// rounded shift, and adds 16-bit floats in 16 bits in some places.
-func torchTolerance(op string) float64 {
-	if strings.HasSuffix(op, "_norm") {
-		return 40
+	if err := kerneltest.CompareTorch(n.Op, n.Call(), args, got, want); err != nil {
+		t.Errorf("%s %s %v %+v: %v", n.Name, n.Op.Name, callMetas(n), n.Attrs, err)
 	}
-	return 4
 }

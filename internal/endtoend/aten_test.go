@@ -263,7 +263,8 @@ func sameMeta(got, want tensor.Meta, anyLayout bool) error {
 	return nil
 }
 
-// sameElements compares elements with a tolerance of a few roundings.
+// sameElements compares elements with a tolerance of a few roundings of the element and of the greatest element, if
+// that is below 1: a tensor of small numbers is not close to zeros.
 func sameElements(got, want *tensor.Tensor) error {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 		return fmt.Errorf("got %v, want %v", got.Meta, want.Meta)
@@ -271,27 +272,33 @@ func sameElements(got, want *tensor.Tensor) error {
 	eps := map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
 		tensor.Complex64: 5e-5}[got.DType]
 	eps = max(eps, 1e-8) // vectors have nine digits
-	var bad error
-	shape := got.Shape
-	for i := range got.Numel() {
-		at := make([]int, len(shape))
-		for k := len(at) - 1; k >= 0; k-- {
-			at[k], i = i%shape[k], i/shape[k]
+	if got.DType.IsIntegral(true) {
+		integers := func(t *tensor.Tensor) []int64 {
+			list, _ := tensor.ToSlice[int64](t.CopyTo(tensor.New(tensor.Int64, t.Shape...)))
+			return list
 		}
-		g, w := got.At(at...), want.At(at...)
-		same := g.Int() == w.Int()
-		switch {
-		case got.DType.IsComplex():
-			same = near(real(g.Complex()), real(w.Complex()), eps*(1+cmplx.Abs(w.Complex()))) &&
-				near(imag(g.Complex()), imag(w.Complex()), eps*(1+cmplx.Abs(w.Complex())))
-		case got.DType.IsFloat():
-			same = near(g.Float(), w.Float(), eps*(1+math.Abs(w.Float())))
+		if !slices.Equal(integers(got), integers(want)) {
+			return fmt.Errorf("got %v, want %v", integers(got), integers(want))
 		}
-		if !same && bad == nil {
-			bad = fmt.Errorf("at %v: got %v, want %v", at, g, w)
+		return nil
+	}
+	elements := func(t *tensor.Tensor) []complex128 {
+		list, _ := tensor.ToSlice[complex128](t.CopyTo(tensor.New(tensor.Complex128, t.Shape...)))
+		return list
+	}
+	one, wanted := 0.0, elements(want)
+	for _, w := range wanted {
+		if magnitude := cmplx.Abs(w); magnitude <= math.MaxFloat64 {
+			one = max(one, min(1, magnitude))
 		}
 	}
-	return bad
+	for i, g := range elements(got) {
+		w, permitted := wanted[i], eps*(one+cmplx.Abs(wanted[i]))
+		if !near(real(g), real(w), permitted) || !near(imag(g), imag(w), permitted) {
+			return fmt.Errorf("element %d: got %v, want %v", i, g, w)
+		}
+	}
+	return nil
 }
 
 func near(g, w, eps float64) bool {

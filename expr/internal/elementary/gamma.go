@@ -88,8 +88,7 @@ func Digamma(x float64) float64 {
 	case x < 0 && x == math.Floor(x):
 		return math.NaN()
 	case x < 0:
-		_, frac := math.Modf(x)
-		return Digamma(1-x) - math.Pi/tan(float64(math.Pi*frac))
+		return Digamma(1-x) - math.Pi/tan(float64(math.Pi*(x-math.RoundToEven(x)))) // the difference is exact
 	}
 	recurrenceSum := 0.0
 	for x < 10 {

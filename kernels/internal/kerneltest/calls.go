@@ -11,8 +11,6 @@ package kerneltest
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/cmplx"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -38,12 +36,7 @@ func CheckCall(op *graph.Op, call *graph.Call, in []*tensor.Tensor, layouts ...t
 	if len(want) != len(got) {
 		return fmt.Errorf("%d results, the reference gives %d", len(got), len(want))
 	}
-	for i := range got {
-		if err := CompareTensors(got[i], want[i]); err != nil {
-			return fmt.Errorf("result %d: %w", i, err)
-		}
-	}
-	return nil
+	return CompareResults(op, call, in, got, want)
 }
 
 // CallOf returns a call of an op with operands of the given metas. The zero Meta stands for an omitted operand.
@@ -335,39 +328,3 @@ func IndexValues(rng *rand.Rand) func(dtype tensor.DType) tensor.Scalar {
 		return nonzero(dtype)
 	}
 }
-
-// CompareTensors returns an error for the first element in which got differs from want.
-func CompareTensors(got, want *tensor.Tensor) error {
-	if got.DType != want.DType || tensor.ListString(got.Shape) != tensor.ListString(want.Shape) {
-		return fmt.Errorf("got %v, want %v", got.Meta, want.Meta)
-	}
-	var err error
-	kit.EachIndex(got.Shape, func(index []int) {
-		gotElement, wantElement := got.At(index...), want.At(index...)
-		if err == nil && !isClose(got.DType, gotElement, wantElement) {
-			err = fmt.Errorf("at %v: got %v, want %v", index, gotElement, wantElement)
-		}
-	})
-	return err
-}
-
-// isClose reports whether got equals want within the tolerance of the dtype.
-func isClose(dtype tensor.DType, got, want tensor.Scalar) bool {
-	switch {
-	case dtype.IsComplex():
-		gotValue, wantValue := got.Complex(), want.Complex()
-		if cmplx.IsNaN(wantValue) || cmplx.IsInf(wantValue) {
-			return cmplx.IsNaN(gotValue) || cmplx.IsInf(gotValue)
-		}
-		return cmplx.Abs(gotValue-wantValue) <= tolerance[dtype]*(1+cmplx.Abs(wantValue))
-	case dtype.IsFloat():
-		gotValue, wantValue := got.Float(), want.Float()
-		areEqual := gotValue == wantValue || gotValue != gotValue && wantValue != wantValue // also two NaNs
-		return areEqual || math.Abs(gotValue-wantValue) <= tolerance[dtype]*(1+math.Abs(wantValue))
-	}
-	return got.Int() == want.Int()
-}
-
-// tolerance is the permitted error by dtype, relative to 1 plus the magnitude of the reference's element.
-var tolerance = map[tensor.DType]float64{tensor.Float16: 2e-3, tensor.BFloat16: 1.6e-2, tensor.Float32: 2e-5,
-	tensor.Float64: 1e-11, tensor.Complex64: 5e-5, tensor.Complex128: 1e-10}

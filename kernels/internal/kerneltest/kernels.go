@@ -43,9 +43,9 @@ func CheckKernel(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tens
 			t.Errorf("%s %v %v: output %d depends on the order of chunks or on initial bytes of scratch memory", name,
 				attrs, MetasOf(in), i)
 		}
-		if err := CompareTensors(got[i], want[i]); err != nil {
-			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
-		}
+	}
+	if err := CompareResults(op, call, in, got, want); err != nil {
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 	}
 }
 
@@ -67,10 +67,8 @@ func CheckParts(t *testing.T, name string, attrs graph.Attrs, in []*tensor.Tenso
 		t.Errorf("%s %v %v: reference: %v", name, attrs, MetasOf(in), err)
 		return
 	}
-	for i := range got {
-		if err := CompareTensors(got[i], want[i]); err != nil {
-			t.Errorf("%s %v %v: output %d: %v", name, attrs, MetasOf(in), i, err)
-		}
+	if err := CompareResults(op, call, in, got, want); err != nil {
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -83,14 +84,52 @@ func (p *ProductCall) checkElements(t testing.TB, got *tensor.Tensor, summands i
 	if want.DType != got.DType || !slices.Equal(want.Shape, got.Shape) {
 		t.Fatalf("%s: reference gives %v, inference %v", p.Op.Name, want.Meta, got.Meta)
 	}
-	tolerance := productTolerance(got.DType, summands)
+	terms := p.sumOfMagnitudes(t)
 	kit.EachIndex(got.Shape, func(index []int) {
 		gotElement, wantElement := got.At(index...), want.At(index...)
 		difference := cmplx.Abs(gotElement.Complex() - wantElement.Complex())
-		if !(difference <= tolerance*(1+cmplx.Abs(wantElement.Complex()))) {
-			t.Fatalf("%s %v: at %v got %v, want %v", p.Op.Name, p.describe(), index, gotElement, wantElement)
+		bound := productError(got.DType, summands, cmplx.Abs(wantElement.Complex()), terms.At(index...).Float())
+		if !(difference <= bound) {
+			t.Fatalf("%s %v: at %v got %v, want %v (the bound is %.3g)", p.Op.Name, p.describe(), index, gotElement,
+				wantElement, bound)
 		}
 	})
+}
+
+// sumOfMagnitudes returns the sums of the magnitudes of the terms: the reference for operands and factors without
+// signs.
+func (p *ProductCall) sumOfMagnitudes(t testing.TB) *tensor.Tensor {
+	t.Helper()
+	magnitudes, call := make([]*tensor.Tensor, len(p.in)), *p.Call
+	call.In = slices.Clone(p.Call.In)
+	for i, operand := range p.in {
+		if operand == nil {
+			continue
+		}
+		if p.Op.Name == "deform_conv2d" && i == 2 { // positions
+			magnitudes[i] = operand.CopyTo(tensor.New(tensor.Float64, operand.Shape...))
+			call.In[i] = graph.ArgOf(&graph.Value{Meta: magnitudes[i].Meta})
+			continue
+		}
+		magnitudes[i] = tensor.Zeros(tensor.Float64, operand.Shape...)
+		kit.EachIndex(operand.Shape, func(index []int) {
+			magnitudes[i].Set(tensor.FloatScalar(cmplx.Abs(operand.At(index...).Complex())), index...)
+		})
+		call.In[i] = graph.ArgOf(&graph.Value{Meta: magnitudes[i].Meta})
+	}
+	attrs := reflect.New(reflect.TypeOf(call.Attrs).Elem())
+	attrs.Elem().Set(reflect.ValueOf(call.Attrs).Elem())
+	for i := range attrs.Elem().NumField() {
+		if factor, ok := attrs.Elem().Field(i).Interface().(tensor.Scalar); ok && factor.IsSet() {
+			attrs.Elem().Field(i).Set(reflect.ValueOf(tensor.FloatScalar(cmplx.Abs(factor.Complex()))))
+		}
+	}
+	call.Attrs = attrs.Interface()
+	sums, err := p.Op.Ref(&call, magnitudes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sums[0]
 }
 
 // productRun is a compiled call with its memory.
@@ -205,20 +244,21 @@ func (p *ProductCall) describe() string {
 	return text
 }
 
-// productTolerance returns the permitted error of a sum of products. It is relative to 1 plus the magnitude of the sum.
-func productTolerance(dtype tensor.DType, summands int) float64 {
-	rounding := map[tensor.DType]float64{tensor.Float16: 1e-3, tensor.BFloat16: 8e-3, tensor.Float32: 2e-7,
-		tensor.Float64: 4e-16, tensor.Complex64: 4e-7, tensor.Complex128: 1e-15}[dtype]
-	if dtype.IsReducedFloat() {
-		return rounding // one rounding
-	}
+// productError returns the permitted error of a sum of products: a rounding of each result, and for each summand a
+// few of the roundings of the computation, whose errors add up like random numbers. sum is the sum of the products'
+// magnitudes. Sums of 16-bit floats are computed in float32.
+func productError(dtype tensor.DType, summands int, want, sum float64) float64 {
 	const margin = 4
-	return rounding * math.Sqrt(float64(summands)+1) * margin
+	rounding := Units[dtype]
+	if dtype.IsReducedFloat() {
+		rounding = Units[tensor.Float32]
+	}
+	return 2*Units[dtype]*want + leasts[dtype] + margin*rounding*math.Sqrt(float64(summands)+1)*sum
 }
 
 // CheckLarge runs the op and compares its result with the result of want. It is for large shapes, for which the op's
-// reference is too slow. want gets row-major float64 copies of the operands. The tolerance depends on summands, the
-// number of products in a sum.
+// reference is too slow. want gets row-major float64 copies of the operands. summands is the number of products in a
+// sum.
 func CheckLarge(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, summands int,
 	want func(operands [][]float64) []float64, in ...*tensor.Tensor) {
 	t.Helper()
@@ -238,10 +278,15 @@ func CheckLarge(t *testing.T, rng *rand.Rand, op string, attrs graph.Attrs, summ
 		values = append(values, elements)
 	}
 	operands, got := values[:len(in)], values[len(in)]
-	tolerance := productTolerance(run.Out.DType, summands)
-	for i, wanted := range want(operands) {
-		if math.Abs(got[i]-wanted) > tolerance*(1+math.Abs(wanted)) {
-			t.Fatalf("%s %s: element %d is %v, want %v", op, call.describe(), i, got[i], wanted)
+	wanted := want(operands)
+	for _, elements := range operands {
+		for i := range elements {
+			elements[i] = math.Abs(elements[i])
+		}
+	}
+	for i, sum := range want(operands) {
+		if bound := productError(run.Out.DType, summands, math.Abs(wanted[i]), sum); !(math.Abs(got[i]-wanted[i]) <= bound) {
+			t.Fatalf("%s %s: element %d is %v, want %v (the bound is %.3g)", op, call.describe(), i, got[i], wanted[i], bound)
 		}
 	}
 }

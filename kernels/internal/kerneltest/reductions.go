@@ -1,8 +1,6 @@
 package kerneltest
 
 import (
-	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
-	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -41,9 +38,9 @@ func CheckReduce(t *testing.T, name string, attrs graph.Attrs, in ...*tensor.Ten
 		if !slices.Equal(got[i].Storage().Bytes(), reversed[i].Storage().Bytes()) {
 			t.Errorf("%s %v %v: the order of chunks changes the bits", name, attrs, MetasOf(in))
 		}
-		if difference := FirstDifference(got[i], want[i], ReduceTolerance(got[i].DType)); difference != "" {
-			t.Errorf("%s %v %v: output %d: %s", name, attrs, MetasOf(in), i, difference)
-		}
+	}
+	if err := CompareResults(op, call, in, got, want); err != nil {
+		t.Errorf("%s %v %v: %v", name, attrs, MetasOf(in), err)
 	}
 }
 
@@ -162,44 +159,6 @@ func MetasOf(in []*tensor.Tensor) (texts []string) {
 		}
 	}
 	return texts
-}
-
-// ReduceTolerance returns the permitted relative error of a result, by dtype.
-func ReduceTolerance(dtype tensor.DType) float64 {
-	switch dtype {
-	case tensor.Float16:
-		return 2e-3
-	case tensor.BFloat16:
-		return 1.6e-2
-	case tensor.Float32, tensor.Complex64:
-		return 4e-6
-	case tensor.Float64, tensor.Complex128:
-		return 1e-11
-	}
-	return 0
-}
-
-// FirstDifference describes the first difference of two tensors that exceeds the tolerance. The difference of two
-// elements is relative to the magnitude of want's element, or absolute if that magnitude is below 1. The result is
-// empty if no difference exceeds the tolerance.
-func FirstDifference(got, want *tensor.Tensor, tolerance float64) (difference string) {
-	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-		return fmt.Sprintf("got %v, want %v", got.Meta, want.Meta)
-	}
-	kit.EachIndex(got.Shape, func(index []int) {
-		gotElement, wantElement := got.At(index...).Complex(), want.At(index...).Complex()
-		areClose := isWithin(real(gotElement), real(wantElement), tolerance) &&
-			isWithin(imag(gotElement), imag(wantElement), tolerance)
-		if !areClose && difference == "" {
-			difference = fmt.Sprintf("at %v got %v, want %v", index, gotElement, wantElement)
-		}
-	})
-	return difference
-}
-
-func isWithin(got, want, tolerance float64) bool {
-	return got == want || math.IsNaN(got) && math.IsNaN(want) ||
-		math.Abs(got-want) <= tolerance*max(1, math.Abs(want))
 }
 
 // RandomLayout returns a random layout of a shape. The dimensions are stored in random order. Some layouts have gaps,

@@ -52,30 +52,38 @@ func chebyshev(name string, kind rune) *graph.Op {
 }
 
 // chebyshevText returns the formula of the polynomials of a kind at v, whose formula is given. k is the degree. With
-// a = abs(v), t is acos(a) if a < 1, and p is acosh(a) if a > 1. The formula computes the polynomial at a. A negative v
-// exchanges the third kind (V) and the fourth kind (W), and changes the sign of odd polynomials: V[k](-a) is W[k](a),
-// times -1 for odd k. Unlike PyTorch's recurrences, the formula takes the same time for every degree.
+// a = abs(v), t is acos(a) if a < 1, and p is acosh(a) if a > 1. Near 0, where the polynomials of odd degree are
+// small, T and U are functions of s = asin(a), which is t less than a right angle. Quotients of cosh and sinh are
+// written with exp(k * p), so that they overflow only if the polynomial does. The formula computes the polynomial at
+// a. A negative v exchanges the third kind (V) and the fourth kind (W), and changes the sign of odd polynomials:
+// V[k](-a) is W[k](a), times -1 for odd k. Unlike PyTorch's recurrences, the formula takes the same time for every
+// degree.
 func chebyshevText(kind rune, vFormula string) string {
 	regular := map[rune]string{ // for k > 0, finite a, and an angle with enough digits
-		't': "where(a < 1, cos(k * t), cosh(k * p))",
-		'u': "where(a < 1, sin((k + 1) * t) / sin(t), where(a == 1, k + 1, sinh((k + 1) * p) / sinh(p)))",
+		't': "where(a < 0.5, sign * where(m == 0, cos(k * s), sin(k * s)), where(a < 1, cos(k * t), cosh(k * p)))",
+		'u': "where(a < 0.5, sign * where(m == 0, cos((k + 1) * s), sin((k + 1) * s)) / cos(s), " +
+			"where(a < 1, sin((k + 1) * t) / sin(t), where(a == 1, k + 1, " +
+			"exp(k * p) * (expm1(-2 * (k + 1) * p) / expm1(-2 * p)))))",
 		'v': "where(v < 0, fourth, third)",
 		'w': "where(v < 0, third, fourth)",
 	}[kind]
 	halfAngles := "" // the polynomials of the third and fourth kinds, which have half angles
 	if kind == 'v' || kind == 'w' {
-		halfAngles = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), cosh((k + 0.5) * p) / cosh(p * 0.5)); " +
+		halfAngles = "third = where(a < 1, cos((k + 0.5) * t) / cos(t * 0.5), " +
+			"exp(k * p) * ((1 + exp(-(2 * k + 1) * p)) / (1 + exp(-p)))); " +
 			"fourth = where(a < 1, sin((k + 0.5) * t) / sin(t * 0.5), " +
-			"where(a == 1, 2 * k + 1, sinh((k + 0.5) * p) / sinh(p * 0.5))); "
+			"where(a == 1, 2 * k + 1, exp(k * p) * (expm1(-(2 * k + 1) * p) / expm1(-p)))); "
 	}
 	return "v = " + vFormula + "; k = trunc(float64(n)); a = abs(v); " +
 		"t = acos(minimum(a, 1)); p = acosh(maximum(a, 1)); " +
+		"s = asin(minimum(a, 1)); m = fmod(k, 2); sign = where(fmod(k, 4) >= 2, -1, 1); " +
 		halfAngles + "regular = " + regular + "; " +
 		"atAbs = where(k == 0, 1, where(a == inf, inf, where(a < 1 and k > 2147483648, nan, regular))); " +
 		"type_as(where(k < 0, 0, where(v < 0 and fmod(k, 2) != 0, -atAbs, atAbs)), x)"
 }
 
-// chebyshevPolynomial is the reference function of the polynomials. k is the degree, an integer.
+// chebyshevPolynomial is the reference function of the polynomials. k is the degree, an integer. Up to degree 1000 it
+// is PyTorch's recurrence.
 func chebyshevPolynomial(kind rune, x, k float64) float64 {
 	if k < 0 {
 		return 0
@@ -87,6 +95,15 @@ func chebyshevPolynomial(kind rune, x, k float64) float64 {
 			sign = -1
 		}
 		return sign * chebyshevPolynomial(kind, -x, k)
+	}
+	if k > 0 && k <= 1000 && !math.IsInf(x, 1) {
+		before, polynomial := 1.0, map[rune]float64{'t': x, 'u': 2 * x, 'v': float64(2*x) - 1, 'w': float64(2*x) + 1}[kind]
+		for range int(k) - 1 {
+			if before, polynomial = polynomial, float64(2*x*polynomial)-before; math.IsInf(polynomial, 0) {
+				break
+			}
+		}
+		return polynomial
 	}
 	sine, cosine, angle := math.Sin, math.Cos, math.Acos(min(x, 1))
 	if x < 1 && x > 1-1e-6 { // the absolute error of math.Acos is one rounding of pi
@@ -102,6 +119,13 @@ func chebyshevPolynomial(kind rune, x, k float64) float64 {
 		return x
 	case x < 1 && k > 1<<31:
 		return math.NaN()
+	case x < 1e-6 && k <= 1<<31 && (kind == 't' || kind == 'u'): // the angle is pi/2 - x
+		order := k
+		if kind == 'u' {
+			order++
+		}
+		values := [4]float64{math.Cos(order * x), math.Sin(order * x), -math.Cos(order * x), -math.Sin(order * x)}
+		return values[int(math.Mod(k, 4))]
 	case kind == 't':
 		return cosine(k * angle)
 	case kind == 'v':

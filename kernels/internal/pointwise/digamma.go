@@ -29,7 +29,7 @@ func digammaText() string {
 	text.WriteString("z = 1 / (y10 * y10); " +
 		"p = z * (1 / 12 - z * (1 / 120 - z * (1 / 252 - z * (1 / 240 - z * (1 / 132 - z * (691 / 32760 - z / 12)))))); " +
 		"r = log(y10) - 0.5 / y10 - p + s10; " +
-		"t = where(v < 0, r - pi / tan(pi * fmod(v, 1)), r); " +
+		"t = where(v < 0, r - pi / tan(pi * (v - rint(v))), r); " +
 		"type_as(where(v == 0, copysign(inf, -v), where(v < 0 and v == trunc(v), nan, t)), x)")
 	return text.String()
 }
@@ -43,7 +43,7 @@ func digamma(x float64) float64 {
 	case x < 0 && x == math.Trunc(x):
 		return math.NaN()
 	case x < 0:
-		return digamma(1-x) - math.Pi/math.Tan(math.Pi*math.Mod(x, 1))
+		return digamma(1-x) - math.Pi/math.Tan(math.Pi*(x-math.RoundToEven(x)))
 	}
 	sum := 0.0
 	for ; x < 20; x++ {

@@ -14,7 +14,7 @@ var (
 		"accurately near 0.", math.Expm1, nil)
 	Log = functionOp("log", "log_vml_cpu", "Returns the natural logarithm of each element.", logWithSubnormals,
 		complexLog)
-	Log2 = functionOp("log2", "log2_vml_cpu", "Returns the logarithm to base 2 of each element.", math.Log2,
+	Log2 = functionOp("log2", "log2_vml_cpu", "Returns the logarithm to base 2 of each element.", log2,
 		func(z complex128) complex128 { return divideParts(complexLog(z), math.Ln2) })
 	Log10 = functionOp("log10", "log10_vml_cpu", "Returns the logarithm to base 10 of each element.",
 		func(x float64) float64 { return logWithSubnormals(x) / math.Ln10 },

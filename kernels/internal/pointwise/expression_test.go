@@ -105,10 +105,9 @@ func TestExpressionResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for k, name := range []string{"s", "positive"} {
-			if err := kerneltest.CompareTensors(got[name], want[k]); err != nil {
-				t.Errorf("%s, %d threads: %v", name, threads, err)
-			}
+		results := []*tensor.Tensor{got["s"], got["positive"]}
+		if err := kerneltest.CompareResults(out[0].Node.Op, out[0].Node.Call(), in, results, want); err != nil {
+			t.Errorf("%d threads: %v", threads, err)
 		}
 		if first == nil {
 			first = got["s"]

@@ -15,6 +15,11 @@ import (
 //go:noinline // saves compile time: it has many callers, none of them hot
 func formula(text string, params ...string) *expr.Formula { return kit.Formula(text, params...) }
 
+// halvesOfRootTwo are statements that set t + r to v = x * sqrt(1/2), where t is v rounded. A rounding of v changes
+// erfc(v) by the factor 1 - 2*v*r. The functions of the normal distribution are constant beyond 100.
+const halvesOfRootTwo = "c = minimum(maximum(float64(x), -100), 100); t = c * 0.70710678118654757; " +
+	"r = fma(c, 0.70710678118654757, -t) - c * 4.833646656726457e-17; "
+
 // Lists of the dtypes in which ops compute, by kind. Most ops compute 16-bit floats in float32. Some ops round each
 // step to the 16-bit dtype (halfFloats).
 var (

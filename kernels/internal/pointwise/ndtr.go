@@ -26,8 +26,8 @@ var Ndtr = kit.Define[*kit.EmptyAttrs](graph.Op{
 })
 
 var ndtrLoop = graph.Pointwise{Grain: machine.FunctionGrain, Config: unaryFloat,
-	Body: namedBody("erf_vml_cpu", kernelsOf(formula(
-		"t = x * 0.70710678118654752440; where(t < -1, 0.5 * erfc(-t), 0.5 * (1 + erf(t)))", "x"), floats))}
+	Body: namedBody("erf_vml_cpu", kernelsOf(formula(halvesOfRootTwo+
+		"type_as(where(t < -1, 0.5 * erfc(-t) * (1 - 2 * t * r), 0.5 * (1 + erf(t))), x)", "x"), floats))}
 
 // ndtrLayout returns the layout of (1 + erf(self / sqrt(2))) * 0.5, which PyTorch computes in four steps.
 func ndtrLayout(c *graph.Call) (tensor.Type, error) {

@@ -16,8 +16,8 @@ var (
 		"Returns the logarithm of the probability that a standard normal number is less than the element.",
 		"v = float64(x); z = 1 / (v * v); "+
 			"tail = log1p(-z * (1 - z * (3 - z * (15 - z * (105 - 945 * z))))) - 0.5 * v * v - log(-v) - 0.9189385332046727; "+
-			"t = v * 0.70710678118654752440; "+
-			"type_as(where(v < -30, tail, where(v < -1, log(0.5 * erfc(-t)), log1p(-0.5 * erfc(t)))), x)",
+			halvesOfRootTwo+
+			"type_as(where(v < -30, tail, where(v < 0, log(0.5 * erfc(-t)), log1p(-0.5 * erfc(t) * (1 - 2 * t * r)))), x)",
 		unaryFloat, logNdtr, nil, kit.UnaryExample, kit.Example(nil, kit.IntMatrix))
 	Ndtri = formulaOp("special_ndtri", "ndtri_cpu",
 		"Returns the inverse of the cumulative distribution function of the standard normal distribution; NaN outside "+

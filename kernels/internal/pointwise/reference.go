@@ -21,9 +21,26 @@ func logWithSubnormals(x float64) float64 {
 	return math.Log(x)
 }
 
-// complexLog is cmplx.Log, but computes the imaginary part by angle64.
+// log2 is math.Log2, but accurate near 1.
+func log2(x float64) float64 {
+	if x > 0.5 && x < 2 {
+		return math.Log1p(x-1) / math.Ln2
+	}
+	return math.Log2(x)
+}
+
+// complexLog is cmplx.Log, but accurate near 1, and computes the imaginary part by angle64.
 func complexLog(z complex128) complex128 {
-	return complex(logWithSubnormals(cmplx.Abs(z)), angle64(imag(z), real(z)))
+	magnitude := cmplx.Abs(z)
+	logarithm := logWithSubnormals(magnitude)
+	if magnitude > 0.5 && magnitude < 2 { // the rounding of the magnitude would be most of a small logarithm
+		large, small := math.Abs(real(z)), math.Abs(imag(z))
+		if large < small {
+			large, small = small, large
+		}
+		logarithm = math.Log1p(float64((large-1)*(large+1))+float64(small*small)) / 2
+	}
+	return complex(logarithm, angle64(imag(z), real(z)))
 }
 
 // divideParts divides both parts of z by divisor. A division by complex(divisor, 0) would multiply the parts by 0, so

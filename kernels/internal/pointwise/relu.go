@@ -83,16 +83,20 @@ type leakyAttrs struct {
 	Slope float64 `attr:"negative_slope" default:"0.01" doc:"factor of negative elements"`
 }
 
-// LeakyRelu multiplies negative elements by a constant.
-var LeakyRelu = attrCurve("leaky_relu", "leaky_relu_cpu", "Multiplies elements below 0 by `negative_slope`. "+
-	"Supports floats only.", "where(x > 0, x, x * slope)", defaultGrain,
-	func(attrs *leakyAttrs) numbers { return numbers{"slope": tensor.FloatScalar(attrs.Slope)} },
-	func(attrs *leakyAttrs) func(float64) float64 {
-		return func(x float64) float64 {
-			if x > 0 {
-				return x
+// LeakyRelu multiplies negative elements by a constant, which is rounded to the dtype of the computation.
+var LeakyRelu = elementwise(graph.SchemaOf[*leakyAttrs](), "leaky_relu",
+	"Multiplies elements below 0 by `negative_slope`. Supports floats only.", unaryParams,
+	&graph.Pointwise{Config: unary, Body: attrBody("leaky_relu_cpu", formula("where(x > 0, x, x * slope)", "x"),
+		func(c *graph.Call) numbers {
+			return numbers{"slope": tensor.FloatScalar(kit.Attrs[*leakyAttrs](c).Slope)}
+		}, floats)},
+	func(c *graph.Call) kit.ScalarFunc {
+		return func(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
+			element := x[0].Float()
+			if !(element > 0) {
+				element *= roundTo(dtype)(kit.Attrs[*leakyAttrs](c).Slope)
 			}
-			return x * attrs.Slope
+			return tensor.FloatScalar(element)
 		}
 	}, kit.UnaryExample, kit.Example(graph.Attrs{"negative_slope": 0.2}, kit.TransposedMatrix))
 

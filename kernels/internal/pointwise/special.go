@@ -62,17 +62,19 @@ func binaryFunction(name, doc, formulaText string, params []graph.Param, iterati
 // nextafter is the reference function of nextafter.
 func nextafter(dtype tensor.DType, x []tensor.Scalar) tensor.Scalar {
 	from, to := x[0].Float(), x[1].Float()
-	switch dtype {
-	case tensor.Float64:
+	switch {
+	case from == to: // the second zero if they differ
+		return tensor.FloatScalar(to)
+	case dtype == tensor.Float64:
 		return tensor.FloatScalar(math.Nextafter(from, to))
-	case tensor.Float32:
+	case dtype == tensor.Float32:
 		return tensor.FloatScalar(float64(math.Nextafter32(float32(from), float32(to))))
 	}
 	// A bfloat16 has the upper 16 bits of a float32. The least bfloat16 above 0 is 2^-133.
 	switch bits := math.Float32bits(float32(from)); {
 	case from != from:
 		return tensor.FloatScalar(from)
-	case to != to || from == to:
+	case to != to:
 		return tensor.FloatScalar(to)
 	case from == 0:
 		return tensor.FloatScalar(math.Copysign(0x1p-133, to))

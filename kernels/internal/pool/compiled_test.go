@@ -143,12 +143,12 @@ func checkPool(t *testing.T, name, impl string, a graph.Attrs, x *tensor.Tensor)
 	loops.CodeAvailable = func() bool { return false }
 	inGo, _ := runPool(t, &op.Impls[at], c, x)
 	loops.CodeAvailable = compiles
-	for i := range want {
-		for _, other := range []*tensor.Tensor{want[i], inGo[i]} {
-			if why := kerneltest.FirstDifference(got[i], other, kerneltest.ReduceTolerance(got[i].DType)); why != "" {
-				t.Errorf("%s by %s %v %v: output %d: %s", name, impl, a, x.Meta, i, why)
-			}
+	for _, other := range [][]*tensor.Tensor{want, inGo} {
+		if err := kerneltest.CompareResults(op, c, []*tensor.Tensor{x}, got, other); err != nil {
+			t.Errorf("%s by %s %v %v: %v", name, impl, a, x.Meta, err)
 		}
+	}
+	for i := range want {
 		if name[0] == 'm' && !bytes.Equal(got[i].Storage().Bytes(), inGo[i].Storage().Bytes()) {
 			t.Errorf("%s by %s %v %v: output %d has different bits in Go", name, impl, a, x.Meta, i)
 		}
