@@ -34,7 +34,7 @@ func (caller *callerOutputs) check(whole *graph.Graph, in []*tensor.Tensor) erro
 	if caller == nil {
 		return nil
 	}
-	readsGaps := readsStorage(whole)
+	readsGaps := whole.ReadsStorage()
 	for i, given := range caller.tensors {
 		if given == nil {
 			continue

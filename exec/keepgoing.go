@@ -270,6 +270,7 @@ func (p *Program) addMissingOutputs(completeGraph *graph.Graph, omissions graph.
 		}
 	}
 	p.completeGraph = completeGraph
+	p.outputPlan = planOutputs(p.outputs, p.omittedValues)
 	p.findDirectOutputs()
 }
 

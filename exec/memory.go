@@ -36,6 +36,11 @@ func (p *Program) planMemory(ctx context.Context) {
 		}
 	}
 	p.extendLifetimes() // in pipelined groups, whose steps run interleaved
+	for i, output := range p.outputs {
+		if p.outputPlan.copyOf[i] > 0 { // copied after the last step
+			p.storages[p.storageOf(output.Value)].lastStep = len(p.steps)
+		}
+	}
 	attempts := &memoryAttempts{program: p, ctx: ctx, steps: p.steps, storages: p.storages}
 	planner := attempts.planWithoutAffinity()
 	if p.threads > 1 {

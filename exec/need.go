@@ -235,11 +235,7 @@ func (p *Program) computeNeed() {
 			}
 		}
 	}
-	for _, output := range p.outputs {
-		if p.storages[p.storageOf(output.Value)].kind == inConst || output.OwnStorage {
-			need.Outputs = sum(need.Outputs, output.Value.Meta.Bytes()) // the output gets a copy of the value
-		}
-	}
+	need.Outputs = sum(need.Outputs, p.outputPlan.copyBytes())
 	p.need = need
 }
 
@@ -279,15 +275,13 @@ func minNeed(g *graph.Graph) Need {
 	for _, v := range g.Constants {
 		n.Constants = sum(n.Constants, storageBytes(v))
 	}
-	isOutput := map[*graph.Value]bool{}
-	for _, o := range g.Outputs {
-		isOutput[o.Value.Root()] = true
-	}
+	outputs := planOutputs(g.Outputs, nil)
+	n.Outputs = outputs.copyBytes()
 	for _, node := range g.Nodes {
 		for _, v := range node.Out {
 			switch bytes := storageBytes(v); {
 			case v.Alias != nil || v.ContainedIn != nil || v.Place() != tensor.Host: // no host memory of its own
-			case isOutput[v]:
+			case outputs.owned[v]:
 				n.Outputs = sum(n.Outputs, bytes)
 				n.addHolding("output", v, bytes)
 			default:

@@ -58,6 +58,7 @@ type Program struct {
 
 	// The memory of outputs.
 	pool          *tensor.Pool
+	outputPlan    outputPlan     // see outputs.go
 	directOutputs []bool         // indexed by output: a step can write the caller's tensor; see findDirectOutputs
 	overwrites    []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
 	constants     []addressRange // address ranges of constants, sorted
@@ -142,7 +143,7 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	if err := program.setDevice(options.Device); err != nil {
 		return nil, err
 	}
-	program.readsStorage = readsStorage(g)
+	program.readsStorage = g.ReadsStorage()
 	program.addStorages(g)
 	program.steps, program.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
 	if options.KeepGoing {

@@ -14,9 +14,9 @@ import (
 // This file finds the memory of a run's inputs and outputs. Outputs are in tensors of the caller, in new memory, or in
 // memory of the pool. Inputs with another layout than the graph declares are copied.
 //
-// A storage is the memory of a root value and its views. The storage of an output is new in each run (inNewMemory), an
-// input's tensor (inInput), or a constant's tensor (inConst). Omitted values are results of nodes that were omitted at
-// compilation (Options.KeepGoing).
+// A storage is the memory of a root value and its views. The storage of an output is new in each run (inNewMemory), in
+// the arena (inArena), an input's tensor (inInput), or a constant's tensor (inConst): see outputs.go. Omitted values are
+// results of nodes that were omitted at compilation (Options.KeepGoing).
 
 // findDirectOutputs finds the outputs that a step can write directly into the caller's tensor. Such an output has
 // memory of its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes
@@ -108,14 +108,18 @@ func checkOutputTensor(name string, dtype tensor.DType, shape []int, given *tens
 func (s *Session) inputsInLayout(ctx context.Context, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	copied := false
 	for i, v := range s.program.inputs {
-		if input := inputs[i]; input.SameAddresses(v.Meta) && input.Offset >= v.Meta.Offset {
+		declared := v.Meta
+		if !s.program.readsStorage { // no step reads memory before the first element
+			declared.Offset = 0
+		}
+		if input := inputs[i]; input.SameAddresses(declared) && input.Offset >= declared.Offset {
 			continue
 		}
 		if !copied {
 			inputs, copied = slices.Clone(inputs), true
 		}
 		var err error
-		if inputs[i], err = s.copyOf(ctx, inputs[i], v.Meta); err != nil {
+		if inputs[i], err = s.copyOf(ctx, inputs[i], declared); err != nil {
 			return nil, err
 		}
 	}
@@ -147,8 +151,8 @@ func (s *Session) passToCaller(t *tensor.Tensor) {
 	}
 }
 
-// deliverOutput sets output i to a tensor over the storage that the run wrote, a view of an input, or a copy of a
-// constant. With onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
+// deliverOutput sets output i to a tensor over the storage that the run wrote, a view of an input, or a copy. With
+// onlyGivenOutputs, it sets only outputs for which the caller gave a tensor.
 func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*tensor.Tensor) error {
 	output := s.program.outputs[i]
 	root := output.Value.Root()
@@ -174,13 +178,15 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 		}
 	case inInput:
 		result, err = s.viewOfInput(ctx, inputs[storage.inputIndex], root.Meta, meta)
-		if err == nil && output.OwnStorage && !isGiven {
-			result, err = s.copyOf(ctx, result, meta) // the output must not share the input's memory
-		}
+	case inArena:
+		inArena := meta
+		inArena.Offset += storage.arenaOffset / meta.DType.Size()
+		result, err = tensor.FromStorage(inArena, s.arena)
 	default: // inConst
-		if result, err = storage.data.View(meta); err == nil && !isGiven {
-			result, err = s.copyOf(ctx, result, meta)
-		}
+		result, err = storage.data.View(meta)
+	}
+	if copyIndex := s.program.outputPlan.copyOf[i] - 1; err == nil && copyIndex >= 0 && !isGiven {
+		result, err = s.copyOutput(ctx, copyIndex, result, meta)
 	}
 	if err != nil {
 		return err
@@ -200,11 +206,12 @@ func (s *Session) viewOfInput(ctx context.Context, input *tensor.Tensor, declare
 	shiftBytes := (input.Offset - declared.Offset) * input.DType.Size() // the view may have another element size
 	if shiftBytes%meta.DType.Size() != 0 {
 		// The first byte of the view is not at a multiple of its element size, so the output is a copy.
+		shiftBytes = -declared.Offset * input.DType.Size()
+		declared.Offset = 0
 		var err error
 		if input, err = s.copyOf(ctx, input, declared); err != nil {
 			return nil, err
 		}
-		shiftBytes = 0
 	}
 	view := meta
 	view.Offset += shiftBytes / meta.DType.Size()

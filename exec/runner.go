@@ -254,6 +254,9 @@ func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Te
 		return nil, err
 	}
 	if caller == nil {
+		if ownErr := r.ownOutputs(ctx, results, orderedInputs); ownErr != nil {
+			return nil, ownErr
+		}
 		r.makeReleasable(results, inputs)
 		return results, err
 	}

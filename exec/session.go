@@ -23,7 +23,8 @@ type Session struct {
 
 	// The inputs and outputs, during a run.
 	outputMemories []outputMemory    // for each storage
-	copies         []*tensor.Storage // copies of inputs with other layouts
+	outputCopies   []*tensor.Storage // by index in outputPlan.copies
+	copies         []*tensor.Storage // copies of inputs with other layouts, and of outputs
 	in, out        []*tensor.Tensor  // lists for a run by names
 	// onlyGivenOutputs means that only outputs for which the caller gave a tensor are returned.
 	onlyGivenOutputs bool
@@ -64,7 +65,8 @@ type workerState struct {
 func (p *Program) NewSession() *Session {
 	const zeroed = false // steps write memory before they read it
 	session := &Session{program: p, arena: p.pool.Take(p.arenaSize, zeroed), ptrs: make([]unsafe.Pointer, p.pointerCount),
-		outputMemories: make([]outputMemory, len(p.storages)), workers: make([]workerState, p.threads)}
+		outputMemories: make([]outputMemory, len(p.storages)), outputCopies: make([]*tensor.Storage, len(p.outputPlan.copies)),
+		workers: make([]workerState, p.threads)}
 	session.in, session.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	session.sectionRun.prepare(p)
 	session.sectionRun.job.Help = session.runHelper
@@ -142,6 +144,7 @@ func (s *Session) release() {
 		}
 	}
 	clear(s.outputMemories)
+	clear(s.outputCopies)
 	for _, c := range s.copies {
 		if c != nil {
 			_ = c.Release()

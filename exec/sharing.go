@@ -3,10 +3,8 @@ package exec
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sort"
 
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -51,11 +49,6 @@ func rangeOf(t *tensor.Tensor) addressRange {
 
 // overlaps reports whether two ranges have a byte in common.
 func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
-
-// readsStorage reports whether an op of the graph may read bytes between the elements of its operand.
-func readsStorage(g *graph.Graph) bool {
-	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool { return n.Op != nil && n.Op.ReadsStorage })
-}
 
 // mayRead reports whether a run that reads the input may read an element of t. readsGaps means that the run may also
 // read bytes between the elements of the input.

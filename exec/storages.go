@@ -13,6 +13,8 @@ import (
 //	t = transpose(x)    a view of x, in storage 0
 //	r = relu(t)         storage 1, inArena
 //	y = neg(r)          storage 2, inNewMemory, because y is an output
+//	z = exp(r)          storage 3, inArena
+//	row = select(z)     a view of z, in storage 3; a run copies the output row to new memory (outputs.go)
 
 // storage is the memory of one root value.
 type storage struct {
@@ -23,7 +25,9 @@ type storage struct {
 	arenaOffset int            // for inArena: offset in bytes, set by planMemory
 	inputIndex  int            // for inInput: index in Program.inputs
 	data        *tensor.Tensor // for inConst
-	lastStep    int            // last step that uses the storage, or -1 for none; set by planMemory
+	// lastStep is the last step that uses the storage, or -1 for none; set by planMemory. If outputs are copied from the
+	// storage, it is the number of steps.
+	lastStep int
 }
 
 // storageKind is the origin of a storage's memory in a run.
@@ -33,7 +37,7 @@ const (
 	inArena     storageKind = iota // in the arena, the block of memory that all intermediate values share
 	inInput                        // an input's tensor
 	inConst                        // a constant's tensor
-	inNewMemory                    // allocated for each run: outputs
+	inNewMemory                    // allocated for each run: values whose memory consists of outputs
 )
 
 // storageAddress is an address, given as a storage and an offset in bytes from the start of the storage. For an input,
@@ -68,10 +72,9 @@ func (p *Program) addStorages(g *graph.Graph) {
 			}
 		}
 	}
-	for _, output := range g.Outputs {
-		if outputStorage := &p.storages[p.storageOf(output.Value)]; outputStorage.kind == inArena {
-			outputStorage.kind = inNewMemory
-		}
+	p.outputPlan = planOutputs(g.Outputs, nil)
+	for owner := range p.outputPlan.owned {
+		p.storages[p.storageOf(owner)].kind = inNewMemory
 	}
 }
 

@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/sym"
@@ -122,9 +123,12 @@ type Output struct {
 	Name  string
 	Value *Value
 	Pin   Pin // the required layout; zero means the inferred layout
-	// OwnStorage is set if passes removed a copy node of the user, so that Value is a view of an input. In this case, a
-	// run copies Value into new storage.
-	OwnStorage bool
+	// Base is the name of the value whose memory Value shares in the graph as given, or Value's own name; passes set it.
+	// If passes have removed a copy node of the user, Value may be a view of another value. A run then copies it.
+	Base string
+	// WholeBase means that Value must be in the memory of its base, which another segment may read: see
+	// [Facts.ReadsStorage].
+	WholeBase bool
 }
 
 // New returns an empty graph. lookup finds ops by name; an example is kernels.Lookup.
@@ -140,6 +144,22 @@ func (g *Graph) Op(name string) *Op {
 		return nil
 	}
 	return op
+}
+
+// ReadsStorage reports whether a node of the graph, or of a graph among its attributes, may read memory of an operand
+// that is no element of the operand ([Facts.ReadsStorage]).
+func (g *Graph) ReadsStorage() bool {
+	return slices.ContainsFunc(g.Nodes, func(n *Node) bool {
+		if n.Op != nil && n.Op.ReadsStorage {
+			return true
+		}
+		for _, attr := range n.givenAttrs() {
+			if inner, ok := attr.(*Graph); ok && inner != nil && inner.ReadsStorage() {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // Value returns the value with a name, or nil if there is none.

@@ -353,6 +353,9 @@ func (s *Segment) makeGraph(ctx context.Context, inputs segmentInputs) (*Graph, 
 		}
 		built.Output(v.Name, output)
 	}
+	for i := range built.Outputs {
+		built.Outputs[i].WholeBase = g.ReadsStorage()
+	}
 	if err := built.Err(); err != nil {
 		return nil, err
 	}

@@ -194,16 +194,14 @@ func areInverse(first, second []int) bool {
 	return len(first) == len(second)
 }
 
-// separateOutputs marks the outputs that are views of inputs only because passes removed a copy: a run must copy them.
-// original is the graph before all passes.
-func (p *Plan) separateOutputs(original *graph.Graph) {
-	viewsInput := func(output *graph.Output) bool { return slices.Contains(p.Graph.Inputs, output.Value.Root()) }
-	wasView := map[string]bool{} // by name of the output: whether it views an input or a constant of the original graph
+// setBases sets the bases of outputs. original is the graph before all passes.
+func (p *Plan) setBases(original *graph.Graph) {
+	bases := map[string]string{} // by name of the output
 	for _, output := range original.Outputs {
-		wasView[output.Name] = output.Value.Root().Node == nil
+		bases[output.Name] = output.Value.Root().Name
 	}
 	for i := range p.Graph.Outputs {
 		output := &p.Graph.Outputs[i]
-		output.OwnStorage = viewsInput(output) && !wasView[output.Name]
+		output.Base = bases[output.Name]
 	}
 }

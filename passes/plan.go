@@ -185,7 +185,7 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	if err := plan.runPasses(options); err != nil {
 		return nil, err
 	}
-	plan.separateOutputs(g) // outputs that became views of inputs are copied in each run
+	plan.setBases(g)
 	if options.Follow == nil || options.Price {
 		plan.summarize()
 	}

@@ -133,6 +133,10 @@ func NewProblem(g *graph.Graph, profile *Profile) *Problem {
 // findOutputs sets outputs, and fixes the outputs that are views.
 func (p *Problem) findOutputs() {
 	for _, output := range p.Graph.Outputs {
+		if output.WholeBase {
+			markWithRoots(p.fixed, output.Value)
+			markWithRoots(p.readAsStorage, output.Value)
+		}
 		if output.EffectivePin().SetsLayout() { // the pin determines the layout
 			continue
 		}
