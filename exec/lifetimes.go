@@ -44,5 +44,13 @@ func (p *Program) Lifetimes() []Lifetime {
 			list = append(list, Lifetime{Bytes: n, Steps: []int{i}})
 		}
 	}
+	last := len(p.steps) - 1
+	for k, index := range listIndex {
+		if index > 0 && p.storages[k].lastStep > last { // outputs are copied from it after the last step
+			if lifetime := &list[index-1]; lifetime.Steps[len(lifetime.Steps)-1] < last {
+				lifetime.Steps = append(lifetime.Steps, last)
+			}
+		}
+	}
 	return list
 }

@@ -22,11 +22,11 @@ import (
 // Run runs the program on inputs by name and returns the outputs by name.
 //
 // An input must have the dtype and shape that the graph declares. An input with another layout is copied first. An
-// output that is a view of an input shares the input's storage, and two outputs may share storage. Outputs stay valid
-// until they are released ([tensor.Tensor.Release]), which is optional. If nodes fail, the error names the first one in
-// the order of the graph. If the context is canceled, the error is its cause. No work of the run continues after Run
-// returns. If the program was compiled with [Options.KeepGoing], outputs may be missing; the error is then an
-// [*Incomplete].
+// output that is a view of an input shares the input's storage. The storage of any other output contains nothing but
+// outputs. Two outputs may share it. Outputs stay valid until they are released ([tensor.Tensor.Release]), which is
+// optional. If nodes fail, the error names the first one in the order of the graph. If the context is canceled, the
+// error is its cause. No work of the run continues after Run returns. If the program was compiled with
+// [Options.KeepGoing], outputs may be missing; the error is then an [*Incomplete].
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	return p.run(ctx, nil, in)
 }

@@ -159,3 +159,79 @@ func checkOutputMemory(t *testing.T, g *graph.Graph, x *tensor.Tensor, want, got
 	}
 	require.Equal(t, need, total, where)
 }
+
+// Outputs of a run in segments own no more memory than outputs of a program do. A segment that reads the memory of an
+// operand finds it as inferred, although an earlier segment computed it.
+func TestOutputsOfSegmentsOwnTheirMemory(t *testing.T) {
+	for _, s := range layout.All() {
+		g := graph.New("segments", kernels.Lookup)
+		x := g.Input("x", f32, 40, 3)
+		e := g.Apply("neg", nil, x)[0]
+		row := g.Apply("select", graph.Attrs{"dim": 0, "index": -1}, e)[0]
+		part := g.Apply("slice", graph.Attrs{"dim": 0, "start": 7}, x)[0]
+		copied := g.Apply("slice", graph.Attrs{"dim": 0, "start": 2}, g.Apply("clone", nil, part)[0])[0]
+		places := g.Apply("nonzero", nil, g.Apply("relu", nil, e)[0])[0]
+		column := g.Apply("select", graph.Attrs{"dim": 1, "index": 1}, places)[0]
+		count := g.Apply("unsqueeze", graph.Attrs{"dim": 0}, g.Apply("count_nonzero", nil, row)[0])[0]
+		strided := func(v *graph.Value, offset int) *graph.Value {
+			return g.Apply("as_strided", graph.Attrs{"size": graph.ValueRef{Value: count}, "stride": []int{1},
+				"storage_offset": offset}, v)[0]
+		}
+		g.Output("row", row).Output("places", g.Apply("select", graph.Attrs{"dim": 0, "index": 0}, places)[0])
+		g.Output("column", column).Output("x", g.Apply("select", graph.Attrs{"dim": 0, "index": 5}, x)[0])
+		g.Output("ofRow", g.Apply("neg", nil, strided(row, 6))[0])
+		g.Output("ofCopy", g.Apply("neg", nil, strided(copied, 1))[0])
+		require.NoError(t, g.Err())
+		in := map[string]*tensor.Tensor{"x": tensor.Zeros(f32, 40, 3)}
+		for i := range 120 {
+			in["x"].SetFlat(i, tensor.FloatScalar(float64(i-60)))
+		}
+		plan := func(g *graph.Graph) (*graph.Graph, error) {
+			p, err := passes.Run(g, passes.Options{Strategy: s})
+			if err != nil {
+				return nil, err
+			}
+			return p.Graph, nil
+		}
+		r, err := exec.NewRunner(g, plan, exec.Options{})
+		require.NoError(t, err)
+		got, err := r.Run(t.Context(), in)
+		require.NoError(t, err)
+		for name, want := range map[string][]float32{"row": {-57, -58, -59}, "ofRow": {-54, -53, -52},
+			"ofCopy": {38, 37, 36}, "x": {-45, -44, -43}} {
+			require.Equal(t, want, floats(got[name]), "%s, %s", s.Name(), name)
+		}
+		require.Same(t, in["x"].Storage(), got["x"].Storage())
+		require.Equal(t, 12, got["row"].Storage().Len(), s.Name())
+		// places has 60 rows of 2; the row and the column overlap at element 1.
+		require.Equal(t, 8*120, got["column"].Storage().Len(), s.Name())
+		require.Same(t, got["column"].Storage(), got["places"].Storage(), s.Name())
+	}
+}
+
+// The copy of outputs with elements of different sizes starts at a multiple of the largest size.
+func TestOutputsOfDifferentElementSizes(t *testing.T) {
+	g := graph.New("sizes", kernels.Lookup)
+	pairs := g.Apply("view_as_real", nil, g.Apply("neg", nil, g.Input("x", tensor.Complex64, 9))[0])[0]
+	floatsOf := g.Apply("slice", graph.Attrs{"dim": 0, "start": 5},
+		g.Apply("view", graph.Attrs{"size": []int{18}}, pairs)[0])[0] // from byte 20
+	numbers := g.Apply("slice", graph.Attrs{"dim": 0, "start": 3, "end": 8}, g.Value("neg"))[0] // from byte 24
+	g.Output("numbers", numbers).Output("floats", floatsOf)
+	require.NoError(t, g.Err())
+	x := (&joiner{rng: rand.New(rand.NewPCG(1, 2))}).fill(tensor.New(tensor.Complex64, 9))
+	want, err := graph.Evaluate(g, map[string]*tensor.Tensor{"x": x})
+	require.NoError(t, err)
+	for _, s := range layout.All() {
+		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
+		require.NoError(t, err)
+		program, err := exec.Compile(p.Graph, exec.Options{})
+		require.NoError(t, err)
+		got, err := program.Run(t.Context(), map[string]*tensor.Tensor{"x": x})
+		require.NoError(t, err)
+		for name := range want {
+			require.NoError(t, sameElements(got[name], want[name]), "%s, %s", s.Name(), name)
+		}
+		require.Equal(t, []int{56, 56, 1, 1}, []int{got["numbers"].Storage().Len(), program.Need().Outputs,
+			got["numbers"].Offset, got["floats"].Offset})
+	}
+}
