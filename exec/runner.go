@@ -52,7 +52,7 @@ func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	g, err := g.WithInlinedControlFlow()
+	g, err := g.Runnable()
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,10 @@ func Evaluate(g *Graph, inputs map[string]*tensor.Tensor) (map[string]*tensor.Te
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
+	g, err := g.WithStorageAsInferred()
+	if err != nil {
+		return nil, err
+	}
 	tensors, err := g.bindInputs(inputs)
 	if err != nil {
 		return nil, err

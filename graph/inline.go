@@ -52,14 +52,16 @@ func (g *Graph) InlineControlFlow() error {
 	return nil
 }
 
-// WithInlinedControlFlow returns the graph if InlineControlFlow would not change it, otherwise an inferred copy with
-// inlined control flow.
-func (g *Graph) WithInlinedControlFlow() (*Graph, error) {
-	if !slices.ContainsFunc(g.Nodes, (*Node).mustInline) {
-		return g, nil
+// Runnable returns the graph with inlined control flow ([Graph.InlineControlFlow]) and with the storage that its ops
+// read ([Graph.WithStorageAsInferred]). It returns the graph itself, or an inferred copy.
+func (g *Graph) Runnable() (*Graph, error) {
+	if slices.ContainsFunc(g.Nodes, (*Node).mustInline) {
+		g = g.Clone()
+		if err := g.inlineAndInfer(); err != nil {
+			return nil, err
+		}
 	}
-	copied := g.Clone()
-	return copied, copied.inlineAndInfer()
+	return g.WithStorageAsInferred()
 }
 
 // inlineAndInfer inlines control flow and then infers the graph.

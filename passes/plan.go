@@ -196,19 +196,19 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	return plan, nil
 }
 
-// plannableGraph returns the graph with inlined control flow, or an error if the graph is invalid or dynamic.
+// plannableGraph returns the graph that can be run ([graph.Graph.Runnable]), or an error if the graph is invalid or dynamic.
 func plannableGraph(g *graph.Graph) (*graph.Graph, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	inlined, err := g.WithInlinedControlFlow()
+	runnable, err := g.Runnable()
 	if err != nil {
 		return nil, err
 	}
-	if inlined.Dynamic() {
+	if runnable.Dynamic() {
 		return nil, errors.New("shapes depend on data: the graph can run in segments, but cannot be planned as a whole")
 	}
-	return inlined, nil
+	return runnable, nil
 }
 
 // newPlan starts a plan for a copy of a graph.
