@@ -116,8 +116,8 @@ func TestPinRefusals(t *testing.T) {
 		block + " --pin w1.packed=contiguous": `there is no value or node "w1.packed"`,
 		block + " --pin conv1": "--pin conv1: want NAME=FORMAT, NAME=order:0,2,3,1, " +
 			"NODE=impl:NAME or NODE=device:NAME",
-		block + " --exact --pin conv1=impl:winograd4": `(fused_conv2d): "conv1" is pinned to implementation "winograd4", ` +
-			`which is inexact`,
+		block + " --exact --pin conv1=impl:winograd4": `(fused_conv2d): pin conv1=impl:winograd4: ` +
+			`the implementation is inexact`,
 		block + " --pin b1=channels_last":                           `"b1": required rank 4 tensor to use channels_last format`,
 		block + " --pin image=impl:nhwc":                            `"image": a value that no node computes can be pinned only to a layout: only nodes have implementations`,
 		block + " --pin image=contiguous --pin image=channels_last": "--pin gives image twice: contiguous and channels_last",
@@ -125,7 +125,7 @@ func TestPinRefusals(t *testing.T) {
 
 		flat + " --pin r=channels_last": "--pin r=channels_last: " + flat +
 			`:3:70: node "flat" (view): view size is not compatible with input tensor's size and stride`,
-		gaps + " --pin x=order:1,0": `pin x=order:1,0 is not met: the node reads the storage of "x"`,
+		gaps + " --pin x=order:1,0": `pin x=order:1,0: not met: the node reads the storage of "x"`,
 	} {
 		if r := call(t, append([]string{"plan"}, strings.Fields(args)...)...); r.code == exit.CodeDone ||
 			!strings.Contains(r.errors, want) {

@@ -275,7 +275,7 @@ func (g *Graph) clearAssumed(symbol string) {
 // usesSymbol reports whether an attribute, or the declaration of an input, depends on a symbol.
 func (g *Graph) usesSymbol(symbol string) bool {
 	for _, v := range g.Inputs {
-		if v.Dims != nil && v.decl != nil && v.decl.dependsOn(symbol) {
+		if v.Dims != nil && v.decl != nil && v.decl.DependsOn(symbol) {
 			return true
 		}
 	}

@@ -407,8 +407,8 @@ func withoutSymbols(dims []Dim) []Dim {
 // symbolic reports whether the declaration depends on symbols.
 func (d *Decl) symbolic() bool { return d.anyDim(func(dim Dim) bool { return !dim.IsNumber() }) }
 
-// dependsOn reports whether the declaration depends on a symbol.
-func (d *Decl) dependsOn(symbol string) bool {
+// DependsOn reports whether a size, a stride or the offset of the declaration depends on a symbol.
+func (d Decl) DependsOn(symbol string) bool {
 	return d.anyDim(func(dim Dim) bool { return dim.dependsOn(symbol) })
 }
 

@@ -336,6 +336,58 @@ func (e *PinError) Error() string { return fmt.Sprintf("pin %s=%v: %v", e.Name, 
 // Unwrap returns the reason.
 func (e *PinError) Unwrap() error { return e.Err }
 
+// PinCause returns a [*PinError] with the error of an inference if a pin to a layout causes it: without pins, inference
+// accepts the node that err names. Otherwise it returns err.
+func (g *Graph) PinCause(err error) error {
+	var rejected *Error
+	if !errors.As(err, &rejected) || errors.As(err, new(*PinError)) {
+		return err
+	}
+	i := slices.IndexFunc(g.Nodes, func(n *Node) bool { return n.Name == rejected.Node })
+	if i < 0 {
+		return err
+	}
+	name, pin := g.Nodes[i].pinBefore()
+	if !pin.SetsLayout() {
+		return err
+	}
+	if unpinned := g.withoutLayoutPins(); unpinned.InferAll()[unpinned.Nodes[i]] != nil {
+		return err
+	}
+	return &PinError{Name: name, Pin: pin, Err: err}
+}
+
+// withoutLayoutPins returns a copy of the graph whose nodes are not pinned to layouts.
+func (g *Graph) withoutLayoutPins() *Graph {
+	unpinned := g.Clone()
+	for _, n := range unpinned.Nodes {
+		n.Pin = Pin{Impl: n.Pin.Impl, Device: n.Pin.Device}
+	}
+	return unpinned
+}
+
+// pinBefore returns the pin to a layout of the node, or of the nearest node on which it depends, and the name of the
+// pinned value.
+func (n *Node) pinBefore() (string, Pin) {
+	visited := map[*Node]bool{}
+	for list := []*Node{n}; len(list) > 0; list = list[1:] {
+		n := list[0]
+		if visited[n] {
+			continue
+		}
+		visited[n] = true
+		if n.Pin.SetsLayout() {
+			return n.Out[0].Name, n.Pin
+		}
+		for i := range n.dependencyCount() {
+			if v := n.dependency(i); v != nil && v.Node != nil {
+				list = append(list, v.Node)
+			}
+		}
+	}
+	return "", Pin{}
+}
+
 // PinErrors returns an error for each output whose pin demands a layout of another rank. It omits
 // dynamic values and results of rejected nodes.
 func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
@@ -344,7 +396,7 @@ func (g *Graph) PinErrors(rejected map[*Node]*Error) (errs Errors) {
 			continue
 		}
 		if _, err := output.Pin.OrderFor(output.Value.Meta.Rank()); err != nil {
-			errs = append(errs, g.OutputError(output, err))
+			errs = append(errs, g.OutputError(output, &PinError{Name: output.Name, Pin: output.Pin, Err: err}))
 		}
 	}
 	return errs

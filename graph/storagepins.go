@@ -26,10 +26,7 @@ func (g *Graph) WithStorageAsInferred() (*Graph, error) {
 	if !slices.ContainsFunc(g.Nodes, setsLayout) || !slices.ContainsFunc(g.Nodes, readsStorage) {
 		return g, nil
 	}
-	unpinned, pinned := g.Clone(), g.Clone()
-	for _, n := range unpinned.Nodes {
-		n.Pin = Pin{Impl: n.Pin.Impl, Device: n.Pin.Device}
-	}
+	unpinned, pinned := g.withoutLayoutPins(), g.Clone()
 	rejected := unpinned.InferAll()
 	restorer := storageRestorer{graph: pinned, counterparts: counterparts(unpinned, pinned)}
 	nodes := pinned.Nodes
@@ -120,7 +117,7 @@ func (restorer storageRestorer) storageOf(unpinned *Value, reader *Node) (*Value
 	}
 	order, isDense := tensor.OrderOf(unpinned.Meta)
 	if !isDense || unpinned.Meta.Offset != 0 {
-		name, pin := pinBefore(v)
+		name, pin := v.Node.pinBefore()
 		return nil, &PinError{Name: name, Pin: pin, Err: fmt.Errorf("%s reads the storage of %q, which is %v without "+
 			"pins: no copy can have the same storage", reader.Name, v.Name, unpinned.Meta)}
 	}
@@ -138,25 +135,4 @@ func (restorer storageRestorer) storageOf(unpinned *Value, reader *Node) (*Value
 	}
 	g.Nodes = append(g.Nodes, copied)
 	return copied.Out[0], nil
-}
-
-// pinBefore returns a pin to a layout of v, or of the nearest value that v depends on, and the name of its node.
-func pinBefore(v *Value) (string, Pin) {
-	visited := map[*Node]bool{}
-	for list := []*Value{v}; len(list) > 0; list = list[1:] {
-		n := list[0].Node
-		if n == nil || visited[n] {
-			continue
-		}
-		visited[n] = true
-		if n.Pin.SetsLayout() {
-			return n.Out[0].Name, n.Pin
-		}
-		for i := range n.dependencyCount() {
-			if dependency := n.dependency(i); dependency != nil {
-				list = append(list, dependency)
-			}
-		}
-	}
-	return v.Name, Pin{}
 }

@@ -79,7 +79,7 @@ func TestExactPin(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "winograd2", p.Graph.Value("conv").Node.Impl.Name)
 		_, err = passes.Run(g, passes.Options{Strategy: s, Exact: true})
-		require.ErrorContains(t, err, `it is pinned to implementation "winograd2", which is inexact, and `+
+		require.ErrorContains(t, err, `=impl:winograd2: the implementation is inexact, and `+
 			`the plan must be exact: use `)
 	}
 }

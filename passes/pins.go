@@ -36,6 +36,25 @@ func pinsOf(g *graph.Graph) (list []pinnedValue) {
 	return list
 }
 
+// checkDevicePins returns an error for a pin to a device that the program does not use. Copies and views have no kernel
+// on a device: their readers determine their place. They are in the memory of the host only if the program uses no
+// device.
+func (p *Plan) checkDevicePins() error {
+	for _, n := range p.Graph.Nodes {
+		pin := graph.Pin{Device: n.Pin.Device}
+		isView := n.Op.Identity || n.Op.Kind == graph.View
+		switch {
+		case pin.Device == "" || p.device == nil && pin.Device == graph.HostDevice:
+		case p.device == nil:
+			return p.Graph.NodeError(n, pinError(n.Name, pin, "the program uses no device"))
+		case isView:
+			return p.Graph.NodeError(n, pinError(n.Name, pin, "%s is a copy or a view, whose place follows from its readers",
+				n.Op.Name))
+		}
+	}
+	return nil
+}
+
 // checkStoragePins returns an error for a pinned input or constant that a copy cannot replace. There are two reasons:
 // an op reads the storage of the value, or an output is a view that is possible only on the original value.
 func checkStoragePins(g *graph.Graph) error {
@@ -148,7 +167,7 @@ func (u *uses) checkOnlyCopiesRead(g *graph.Graph, v *graph.Value, pin graph.Pin
 
 // pinError returns the error of a pin that the plan does not meet.
 func pinError(name string, pin graph.Pin, format string, args ...any) error {
-	return fmt.Errorf("pin %s=%v is not met: %s", name, pin, fmt.Sprintf(format, args...))
+	return &graph.PinError{Name: name, Pin: pin, Err: fmt.Errorf("not met: "+format, args...)}
 }
 
 // setPin sets the pin of the node that computes v, if all results of the node meet the pin.

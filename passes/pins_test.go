@@ -101,7 +101,7 @@ func TestPinMistakes(t *testing.T) {
 			assert.Zero(t, g.Outputs[0].Pin)
 			return err
 		},
-		`it is pinned to implementation "depthwise_nhwc", which does not support these operands: use `: func(g *graph.Graph) error {
+		`: pin conv=impl:depthwise_nhwc: the implementation does not support these operands: use `: func(g *graph.Graph) error {
 			require.NoError(t, g.Pin("conv", graph.Pin{Impl: "depthwise_nhwc"}))
 			_, err := passes.Run(g, passes.Options{})
 			return err
@@ -254,7 +254,7 @@ func TestDisobedientStrategy(t *testing.T) {
 		require.NoError(t, g.Infer())
 		_, err := passes.Run(g, passes.Options{Strategy: disobedient{}})
 		if assert.Error(t, err, pinned) {
-			assert.Contains(t, err.Error(), "pin "+pinned+"=channels_last is not met: ")
+			assert.Contains(t, err.Error(), "pin "+pinned+"=channels_last: not met: ")
 		}
 	}
 }

@@ -182,6 +182,9 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	}
 	plan := newPlan(g, options)
 	defer plan.dropContexts()
+	if err := plan.checkDevicePins(); err != nil {
+		return nil, err
+	}
 	if err := plan.runPasses(options); err != nil {
 		return nil, err
 	}

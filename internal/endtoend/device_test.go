@@ -194,7 +194,7 @@ func TestDeviceScalar(t *testing.T) {
 	require.NoError(t, err)
 	_, err = graphrun.Compile(g, graphrun.Options{Device: "software", NoFusion: true, Strategy: graphrun.Propagate,
 		Pins: map[string]graph.Pin{"add": {Device: "software"}}})
-	require.ErrorContains(t, err, "the node is pinned to device software, but this strategy does not use devices")
+	require.ErrorContains(t, err, "pin add=device:software: this strategy does not use devices")
 	for _, c := range []struct {
 		add, mul           string
 		uploads, downloads int

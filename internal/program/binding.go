@@ -142,7 +142,7 @@ func (b *Binding) infer(ctx context.Context, owner *Program) error {
 	}
 	b.RunnableGraph = b.Graph
 	if !owner.options.KeepGoing {
-		return InferContext(ctx, b.Graph)
+		return b.Graph.PinCause(InferContext(ctx, b.Graph))
 	}
 	rejected := b.Graph.InferAll()
 	interrupt.Check(ctx)
@@ -162,6 +162,8 @@ func (p *Program) bind(g *graph.Graph, openSizes map[string]int) error {
 		return nil
 	}
 	assumed := g.Assumed()
+	maps.Copy(assumed, p.strideHints)
+	maps.Copy(sizes, p.strideHints)
 	maps.Copy(sizes, p.fixedSizes)
 	maps.Copy(sizes, openSizes)
 	if err := g.BindWithoutInference(sizes); err != nil {

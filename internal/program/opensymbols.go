@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"github.com/graphrun/graphrun/graph"
 	"slices"
 
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -51,15 +52,22 @@ func (p *Program) addOpenSymbols(text string) {
 	}
 }
 
-// checkHints rejects hints for symbols that are not open, and sets p.hints.
+// checkHints rejects hints for symbols that no input has, and sets p.hints. No run gives the size of a symbol on which
+// only strides or offsets of inputs depend, so its first hint is assumed for all runs.
 func (p *Program) checkHints() error {
 	for i, hint := range p.options.Hints {
 		for _, name := range sorted.Keys(hint) {
 			if _, ok := p.options.Sizes[name]; ok {
 				return fmt.Errorf("Options.Hints[%d]: %s=%d is fixed for all runs", i, name, p.fixedSizes[name])
 			}
-			if !slices.Contains(p.openSymbols, name) {
-				return fmt.Errorf("Options.Hints[%d]: no input has a size %s", i, name)
+			if slices.Contains(p.openSymbols, name) {
+				continue
+			}
+			if !slices.ContainsFunc(p.graph.Inputs, func(v *graph.Value) bool { return v.Declared().DependsOn(name) }) {
+				return fmt.Errorf("Options.Hints[%d]: no input has a size or stride %s", i, name)
+			}
+			if _, isHinted := p.strideHints[name]; !isHinted {
+				p.strideHints[name] = hint[name]
 			}
 		}
 		p.hints = append(p.hints, p.listOfSizes(hint))

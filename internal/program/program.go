@@ -51,6 +51,7 @@ type Program struct {
 	fixedSizes      map[string]int       // sizes of symbols for all runs
 	openSymbols     []string             // symbols whose sizes come from the inputs of runs, sorted
 	assumedSizes    []int                // sizes of the open symbols where no input gives one
+	strideHints     map[string]int       // hints of symbols that are not open: see checkHints
 	hints           [][]int              // Options.Hints, by open symbol
 	sharedSymbol    string               // see ShareSpecializations
 	symbolicIndices []int                // indices of the inputs that have symbols
@@ -138,7 +139,7 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 		options.removeGroupPass()
 	}
 	program := &Program{graph: g, origin: weak.Make(g), options: options, fixedSizes: options.fixedSizes(g),
-		hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
+		strideHints: map[string]int{}, hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
 	var err error
 	if program.device, err = options.openDevice(); err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
@@ -135,8 +134,7 @@ func (d *Draft) bestOffer(n *graph.Node, call *graph.Call, wanted tensor.Order) 
 		}
 		return best, nil
 	case isPinnedToDevice(n) && !supported:
-		return nil, fmt.Errorf("the node is pinned to device %s, but this strategy does not use devices; "+
-			"use strategy optimal, which does", n.Pin.Device)
+		return nil, devicePinError(n, "this strategy does not use devices; use strategy optimal, which does")
 	case n.Pin.Impl != "" && !supported:
 		return nil, d.Problem.pinnedImplError(n, call)
 	}
@@ -165,21 +163,26 @@ func (d *Draft) requestedOrders(n *graph.Node, wanted tensor.Order) []tensor.Ord
 
 // pinnedImplError returns the error for a node whose pinned implementation cannot compute it.
 func (p *Problem) pinnedImplError(n *graph.Node, call *graph.Call) error {
-	if impl, err := n.Op.Impl(n.Pin.Impl); err == nil && p.Exact && impl.Inexact {
-		return fmt.Errorf("%s is pinned to implementation %q, which is inexact, and the plan must be exact: %s",
-			pinnedName(n), n.Pin.Impl, p.supportingImpls(n, call))
+	impl, err := n.Op.Impl(n.Pin.Impl)
+	if err == nil && p.Exact && impl.Inexact {
+		err = fmt.Errorf("the implementation is inexact, and the plan must be exact: %s", p.supportingImpls(n, call))
+	} else {
+		err = fmt.Errorf("the implementation does not support these operands: %s", p.supportingImpls(n, call))
 	}
-	return fmt.Errorf("%s is pinned to implementation %q, which does not support these operands: %s", pinnedName(n),
-		n.Pin.Impl, p.supportingImpls(n, call))
+	return &graph.PinError{Name: pinnedName(n), Pin: graph.Pin{Impl: n.Pin.Impl}, Err: err}
 }
 
-// pinnedName returns the name of a pinned node for messages. For a fused node, it is the user's name of the first part.
-// For any other node, pinnedName returns "it", because the message already names the node.
+// devicePinError returns the error for a node whose pinned device cannot compute it.
+func devicePinError(n *graph.Node, format string, args ...any) error {
+	return &graph.PinError{Name: pinnedName(n), Pin: graph.Pin{Device: n.Pin.Device}, Err: fmt.Errorf(format, args...)}
+}
+
+// pinnedName returns the user's name of a pinned node: of the first part of a fused node.
 func pinnedName(n *graph.Node) string {
 	if fused, ok := n.Attrs.(interface{ Names() []string }); ok && len(fused.Names()) > 0 {
-		return strconv.Quote(fused.Names()[0])
+		return fused.Names()[0]
 	}
-	return "it"
+	return n.Name
 }
 
 // supportingImpls lists the implementations that support a call.

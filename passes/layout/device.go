@@ -247,8 +247,7 @@ func (p *Problem) pinnedDeviceError(n *graph.Node) error {
 	}
 	name := n.Pin.Device
 	if p.Device == nil || p.Device.Name() != name {
-		return fmt.Errorf("the node is pinned to device %s, but the program uses device %s", name,
-			p.deviceName(tensor.Device))
+		return devicePinError(n, "the program uses device %s", p.deviceName(tensor.Device))
 	}
-	return fmt.Errorf("device %s has no kernel for %s(%s)", name, n.Op.Name, strings.Join(operands, ", "))
+	return devicePinError(n, "device %s has no kernel for %s(%s)", name, n.Op.Name, strings.Join(operands, ", "))
 }
