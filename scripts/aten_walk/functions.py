@@ -6,6 +6,13 @@ import torchvision  # noqa: F401  registers torch.ops.torchvision
 REDUCTIONS = ("none", "mean", "sum")
 
 
+def copy(x, src, non_blocking=False):
+    """aten::copy of PyTorch 2, which keeps the strides of x."""
+    shares = any(n > 1 and step == 0 for n, step in zip(x.shape, x.stride()))
+    result = torch.empty_like(x) if shares else torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
+    return result.copy_(src)
+
+
 def embedding_bag(weight, indices, offsets=None, per_sample_weights=None, mode=0, **attrs):
     return F.embedding_bag(indices, weight, offsets, mode=("sum", "mean", "max")[mode], per_sample_weights=per_sample_weights, **attrs)
 
@@ -48,5 +55,5 @@ def deform_conv2d(x, weight, offset, mask=None, bias=None, stride=1, padding=0, 
                                                offset_groups, use)
 
 
-FUNCTIONS = {f.__name__: f for f in (embedding_bag, gaussian_nll_loss, multilabel_soft_margin_loss, max_unpool1d,
+FUNCTIONS = {f.__name__: f for f in (copy, embedding_bag, gaussian_nll_loss, multilabel_soft_margin_loss, max_unpool1d,
                                      scaled_dot_product_attention, roi_align, nms, deform_conv2d)}
