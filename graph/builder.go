@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -301,7 +302,7 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 	}
 	otherAttrs, numbers := n.Op.splitNumbers(attrs)
 	n.undecoded = attributesOf(otherAttrs)
-	if err := n.addNumbers(numbers); err != nil {
+	if err := cmp.Or(n.addNumbers(numbers), n.moveNumbers()); err != nil {
 		return err
 	}
 	for i, arg := range n.In {

@@ -635,23 +635,23 @@ func Atanh(self *graph.Value) *graph.Value {
 
 // Atleast1d is the op atleast_1d.
 //
-// Adds a dimension of size 1 to a value without dimensions.
-func Atleast1d(self *graph.Value) *graph.Value {
-	return node("atleast_1d", 1, nil, self)[0]
+// Adds a dimension of size 1 to values without dimensions.
+func Atleast1d(tensors []*graph.Value) []*graph.Value {
+	return node("atleast_1d", 0, nil, tensors)
 }
 
 // Atleast2d is the op atleast_2d.
 //
 // Adds leading dimensions of size 1 up to rank 2.
-func Atleast2d(self *graph.Value) *graph.Value {
-	return node("atleast_2d", 1, nil, self)[0]
+func Atleast2d(tensors []*graph.Value) []*graph.Value {
+	return node("atleast_2d", 0, nil, tensors)
 }
 
 // Atleast3d is the op atleast_3d.
 //
 // Adds dimensions of size 1 up to rank 3. A matrix gets its new dimension at the end.
-func Atleast3d(self *graph.Value) *graph.Value {
-	return node("atleast_3d", 1, nil, self)[0]
+func Atleast3d(tensors []*graph.Value) []*graph.Value {
+	return node("atleast_3d", 0, nil, tensors)
 }
 
 // AvgPool1dAttrs are the optional attributes of [AvgPool1d].

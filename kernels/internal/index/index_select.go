@@ -104,8 +104,8 @@ type embeddingAttrs struct {
 // Embedding is aten::embedding.
 var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 	Semantics: graph.Semantics{
-		Name:   "embedding",
-		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k]. A negative index is an " +
+		Name: "embedding",
+		Doc: "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k]. A negative index is an " +
 			"error.",
 		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowIndexBound}},
 		Infer:  inferEmbedding,
