@@ -325,6 +325,7 @@ RULES = [
     ("logdet", "strides", "", empty, "the strides of empty tensors have no meaning"),
     # Indices and views
     ("index", "refused", "at least one index", empty, "1.13 accepts it only for empty tensors"),
+    ("embedding", "served", "out of DATA bounds", empty, "an empty result reads no index"),
     ("embedding_bag", "served", "scalar types: Half, Float, Double; but got .*BFloat16", None, "bfloat16 is supported, as in later versions"),
     ("embedding_bag", "fails", "offsets must not decrease", None, "1.13 checks only the first and the last offset"),
     ("masked_fill", "served", "without overflow", empty, "the value is unused for empty tensors"),
