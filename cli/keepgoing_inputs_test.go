@@ -217,7 +217,7 @@ func TestInferKeepsGoingInOrder(t *testing.T) {
   "b"]}`)
 	r := call(t, "infer", path, "--keep-going")
 	want := []string{`:2:16: constant "k": none.npy`, `:3:12: node "a" (add): depends on constant "k"`,
-		`:4:19: output "k": depends on constant "k"`, `:5:3: output "b": required rank 4`,
+		`:4:19: output "k": depends on constant "k"`, `:5:3: output "b": pin b=channels_last: required rank 4`,
 		`:6:3: duplicate output "b"`}
 	told := strings.Split(strings.TrimSpace(r.errors), "\n")
 	if r.code != exit.CodeFailed || len(told) != len(want) || !strings.Contains(r.out, "neg") {

@@ -417,6 +417,47 @@ func (n *Node) addNumbers(numbers []any) error {
 	return nil
 }
 
+// moveNumbers moves numbers among the operands to the attributes of the same name: repeat_interleave of (x, 2) becomes
+// repeat_interleave of x with the attribute repeats=2. An operand that accepts numbers keeps them.
+func (n *Node) moveNumbers() error {
+	schema, isMoved := n.Op.Schema, false
+	for i, arg := range n.In {
+		if schema == nil || i >= len(n.Op.Params) || arg.Kind != NumberArg {
+			continue
+		}
+		param := n.Op.Params[i]
+		if param.AcceptsNumber || param.Variadic || !param.Optional || !schema.has(param.attrName()) {
+			continue
+		}
+		given := maps.Clone(n.givenAttrs())
+		if given == nil {
+			given = Attrs{}
+		}
+		if given[param.attrName()] != nil {
+			return fmt.Errorf("operand %q is given twice, the second time as attribute %q", param.Name, param.attrName())
+		}
+		given[param.attrName()] = plainNumber(arg.Number)
+		n.undecoded, n.In[i], isMoved = attributesOf(given), Arg{}, true
+	}
+	if isMoved {
+		n.Attrs = nil // inference decodes the attributes again
+	}
+	return nil
+}
+
+// plainNumber returns a number as attributes have it.
+func plainNumber(number tensor.Scalar) any {
+	switch dtype := number.DType(); {
+	case dtype == tensor.Bool:
+		return number.Int() != 0
+	case dtype.IsComplex():
+		return number.Complex()
+	case dtype.IsFloat():
+		return number.Float()
+	}
+	return int(number.Int())
+}
+
 // numberArg converts an attribute to an operand.
 func numberArg(given any) (Arg, error) {
 	if ref, ok := given.(ValueRef); ok && ref.Value != nil {

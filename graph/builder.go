@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -301,7 +302,7 @@ func (n *Node) setInputs(g *Graph, attrs Attrs, operands []any) error {
 	}
 	otherAttrs, numbers := n.Op.splitNumbers(attrs)
 	n.undecoded = attributesOf(otherAttrs)
-	if err := n.addNumbers(numbers); err != nil {
+	if err := cmp.Or(n.addNumbers(numbers), n.moveNumbers()); err != nil {
 		return err
 	}
 	for i, arg := range n.In {
@@ -341,7 +342,7 @@ func (n *Node) results(g *Graph, count int) (_ []Result, err error) {
 	if n.needsData() {
 		return slices.Repeat([]Result{{Alias: NoAlias, Dynamic: true}}, max(count, len(n.Op.Outputs), 1)), nil
 	}
-	return n.Op.Infer(&Call{In: n.In, Attrs: attrs})
+	return n.Op.Infer(&Call{In: n.In, Attrs: attrs, resultCount: count})
 }
 
 // checkBodies checks attributes that are graphs, such as the body of a loop. It fails if an attribute graph has errors.

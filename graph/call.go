@@ -29,6 +29,7 @@ type Call struct {
 	// apply the epilogue, a separate phase of the kernel applies it.
 	Epilogue Epilogue
 
+	resultCount    int  // see ResultCount
 	metaFixesSizes bool // in inference for unknown sizes: Meta adds guards that fix the operand's sizes to their hints
 
 	oneResult  [1]Result // buffer of NewResult and AliasResult
@@ -173,6 +174,9 @@ func (n *Node) checkList(param Param, first int) error {
 	}
 	return nil
 }
+
+// ResultCount returns the number of results that the node names, or 0 if inference determines it.
+func (c *Call) ResultCount() int { return max(c.resultCount, len(c.Out)) }
 
 // HasOperand reports whether operand i is present.
 func (c *Call) HasOperand(i int) bool { return i >= 0 && i < len(c.In) && c.In[i].Kind != Null }

@@ -119,7 +119,13 @@ func setField(field Field, dst reflect.Value, given any, symbols map[string]sym.
 		return fmt.Errorf("the value must not be null")
 	}
 	// A word that the field permits, such as "valid", is not an expression, even if a symbol has the same name.
-	if target, ok := dst.Addr().Interface().(*IntsOrWord); ok && target.setWord(given, field.Words) {
+	if word, isText := given.(string); isText && slices.Contains(field.Words, word) {
+		switch target := dst.Addr().Interface().(type) {
+		case *IntsOrWord:
+			*target = IntsOrWord{Word: word}
+		case *NumberOrWord:
+			*target = NumberOrWord{Word: word}
+		}
 		return nil
 	}
 	if err := setValue(dst, given, symbols); err != nil {
@@ -201,6 +207,8 @@ func setValue(dst reflect.Value, given any, symbols map[string]sym.Int) error {
 			*target = tensor.IntScalar(int64(number.Size.Specialize()))
 		}
 		return err
+	case *NumberOrWord:
+		return setValue(reflect.ValueOf(&target.Number).Elem(), given, symbols)
 	case *NumberOrSize:
 		number, err := toNumber(given, symbols)
 		*target = number
@@ -267,16 +275,6 @@ func setCompound(dst reflect.Value, given any, symbols map[string]sym.Int) error
 	}
 	dst.Set(list)
 	return nil
-}
-
-// setWord sets p to the given value if the value is one of `words`, and reports whether it did.
-func (p *IntsOrWord) setWord(given any, words []string) bool {
-	word, isText := given.(string)
-	if !isText || !slices.Contains(words, word) {
-		return false
-	}
-	*p = IntsOrWord{Word: word}
-	return true
 }
 
 // set sets p to a word or to integers. A text is an expression if all its names are symbols, or if it has an operator,
@@ -366,7 +364,7 @@ func (f Field) withExpectedType(err error) error {
 // list of integers or null".
 func (f Field) acceptedValues() string {
 	name := strings.TrimPrefix(f.Type, "int|") // of an IntOrInts: lists of integers accept an integer, too
-	name, _, _ = strings.Cut(name, "|")        // without the words of an IntsOrWord
+	name, _, _ = strings.Cut(name, "|")        // without the words of an IntsOrWord or a NumberOrWord
 	name, optional := strings.CutSuffix(name, "?")
 	item, isList := strings.CutSuffix(name, "[]")
 	list := []string{typeTexts[item]}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -224,7 +225,7 @@ func (d *Draft) Complete(n *Node, op *Op, operands []Arg, attrs *NodeAttrs) {
 	}
 	d.graph() // panics for a zero Draft
 	n.Op, n.In, n.undecoded, n.Attrs = op, operands, attrs.undecoded, attrs.decoded
-	err := n.addNumbers(attrs.numbers)
+	err := cmp.Or(n.addNumbers(attrs.numbers), n.moveNumbers())
 	n.trimAbsent() // absent operands at the end
 	if err == nil {
 		err = n.checkCall()

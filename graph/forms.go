@@ -68,13 +68,16 @@ type GatherOperand struct {
 	Strides []int // by loop, in bytes
 }
 
-// GatherIndex is a lookup in a [Gather]: it reads an index from an operand. A negative index counts from the end.
+// GatherIndex is a lookup in a [Gather]: it reads an index from an operand. A negative index counts from the end, unless
+// FromStart is set.
 type GatherIndex struct {
 	Operand int  // number of the operand with the indices, in Gather.Operands
 	Offset  int  // bytes from the operand's current element to the index; nonzero only in a tuple of indices
 	Int64   bool // the index is int64, else int32
 	Size    int  // exclusive upper bound of indices
 	Step    int  // distance in bytes in the table between consecutive indices
+	// FromStart means that a negative index is out of bounds.
+	FromStart bool
 }
 
 // Contraction sums products: Out = Alpha*sum(A*B) + Beta*Add, for each element of Out. Products of matrices and

@@ -188,6 +188,7 @@ func (n *Node) inferByOp(g *Graph, state *inference) error {
 	state.last = nil // Infer may overwrite lastResults, because the call may own their memory
 	call := &state.call
 	call.In, call.Attrs, call.Out, call.Impl, call.Walk = n.In, n.Attrs, nil, n.Impl, n.Walk
+	call.resultCount = len(n.Out)
 	call.metaFixesSizes = g.symbolicState != nil // an unknown size that the op uses as a number is fixed
 	var results []Result
 	var err error
@@ -300,7 +301,7 @@ func (n *Node) Results() ([]Result, error) {
 	if state := n.Out[0].graph.symbolicState; state != nil && !state.insideFork {
 		return state.inferAllPaths(n)
 	}
-	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs})
+	return n.Op.Infer(&Call{In: n.In, Attrs: n.Attrs, resultCount: len(n.Out)})
 }
 
 // InferFor infers the node for operands of the given types, in the order of In, and for the given values of symbols. It

@@ -56,7 +56,7 @@ type Field struct {
 	Type     string
 	Required bool     // must be given: there is no default
 	OneOf    []string // permitted strings; nil if all are permitted
-	Words    []string // permitted words of an IntsOrWord
+	Words    []string // permitted words of an IntsOrWord or a NumberOrWord
 	// Len is the required length of a list, or 0 if any length is permitted. A single number is repeated.
 	Len int
 	// AnyInt permits integers beyond [tensor.MaxBytes] in absolute value.
@@ -148,7 +148,8 @@ const additionalName = "*"
 func decodable(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[tensor.DType](), reflect.TypeFor[tensor.MemoryFormat](),
-		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](),
+		reflect.TypeFor[*Graph](), reflect.TypeFor[IntsOrWord](), reflect.TypeFor[NumberOrWord](),
+		reflect.TypeFor[IntOrInts](), reflect.TypeFor[sym.Int](),
 		reflect.TypeFor[sym.Bool](), reflect.TypeFor[NumberOrSize](), reflect.TypeFor[bool](), reflect.TypeFor[int](),
 		reflect.TypeFor[float64](), reflect.TypeFor[string]():
 		return true
@@ -159,7 +160,7 @@ func decodable(t reflect.Type) bool {
 // typeName returns Field.Type for a field of type t, without the permitted words.
 func typeName(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[NumberOrSize]():
+	case reflect.TypeFor[tensor.Scalar](), reflect.TypeFor[NumberOrSize](), reflect.TypeFor[NumberOrWord]():
 		return "number"
 	case reflect.TypeFor[tensor.DType]():
 		return "dtype"
@@ -258,6 +259,12 @@ func parseLiteral(s string) any {
 type IntsOrWord struct {
 	Ints []sym.Int
 	Word string
+}
+
+// NumberOrWord is an attribute that is a number or one of the field's words, such as the order of a norm.
+type NumberOrWord struct {
+	Number tensor.Scalar
+	Word   string
 }
 
 // IntOrInts is an attribute that is either one integer or a list of integers, with different meanings. For example,

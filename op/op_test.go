@@ -180,6 +180,10 @@ func attribute(t *testing.T, g *graph.Graph, p reflect.Type, name string, v refl
 		if v = reflect.ValueOf(n.Shape); p.Kind() == reflect.String {
 			v = reflect.ValueOf(x.Word)
 		}
+	case graph.NumberOrWord:
+		if v = reflect.ValueOf(x.Number); p.Kind() == reflect.String {
+			v = reflect.ValueOf(x.Word)
+		}
 	case []sym.Int:
 		n, _ := tensor.Type{Shape: x, Strides: x}.Meta()
 		v = reflect.ValueOf(n.Shape)

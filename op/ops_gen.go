@@ -18,7 +18,7 @@ func ShapeAsTensor(self *graph.Value) *graph.Value {
 type Unique2Attrs struct {
 	// sort the result; else keep the order of first occurrences (default true)
 	Sorted *bool `attr:"sorted"`
-	// return inverse; else it is empty
+	// return inverse; else it is empty, unless return_counts is set
 	ReturnInverse bool `attr:"return_inverse"`
 	// return counts; else it is empty
 	ReturnCounts bool `attr:"return_counts"`
@@ -635,23 +635,23 @@ func Atanh(self *graph.Value) *graph.Value {
 
 // Atleast1d is the op atleast_1d.
 //
-// Adds a dimension of size 1 to a value without dimensions.
-func Atleast1d(self *graph.Value) *graph.Value {
-	return node("atleast_1d", 1, nil, self)[0]
+// Adds a dimension of size 1 to values without dimensions.
+func Atleast1d(tensors []*graph.Value) []*graph.Value {
+	return node("atleast_1d", 0, nil, tensors)
 }
 
 // Atleast2d is the op atleast_2d.
 //
 // Adds leading dimensions of size 1 up to rank 2.
-func Atleast2d(self *graph.Value) *graph.Value {
-	return node("atleast_2d", 1, nil, self)[0]
+func Atleast2d(tensors []*graph.Value) []*graph.Value {
+	return node("atleast_2d", 0, nil, tensors)
 }
 
 // Atleast3d is the op atleast_3d.
 //
 // Adds dimensions of size 1 up to rank 3. A matrix gets its new dimension at the end.
-func Atleast3d(self *graph.Value) *graph.Value {
-	return node("atleast_3d", 1, nil, self)[0]
+func Atleast3d(tensors []*graph.Value) []*graph.Value {
+	return node("atleast_3d", 0, nil, tensors)
 }
 
 // AvgPool1dAttrs are the optional attributes of [AvgPool1d].
@@ -1498,9 +1498,9 @@ type CopyAttrs struct {
 
 // Copy is the op copy.
 //
-// Returns the elements of `src` in the shape and dtype of self. The strides are those of `src` after the ops
-// `to`, `expand` and `clone`, not those of self. If `src` already has the shape and dtype, `src` itself is
-// returned.
+// Returns the elements of `src` in new memory, in the shape, dtype and strides of self, as `self.copy_(src)`
+// leaves them in self. If elements of self share memory, the strides are those of `clone(self)`. Memory between
+// the elements is 0. This is the layout of PyTorch 2.0 and later; PyTorch 1.13 returns the strides of `src`.
 func Copy(self, src *graph.Value, attrs ...CopyAttrs) *graph.Value {
 	return node("copy", 1, nonzeroAttrs(attrs), self, src)[0]
 }
@@ -2094,7 +2094,7 @@ type EmbeddingAttrs struct {
 
 // Embedding is the op embedding.
 //
-// Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].
+// Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k]. A negative index is an error.
 func Embedding(weight, indices *graph.Value, attrs ...EmbeddingAttrs) *graph.Value {
 	return node("embedding", 1, nonzeroAttrs(attrs), weight, indices)[0]
 }
@@ -3866,16 +3866,14 @@ type LinalgCondPWord string
 
 // The words that LinalgCondPWord takes.
 const (
-	LinalgCondPFro           LinalgCondPWord = "fro"
-	LinalgCondPNuc           LinalgCondPWord = "nuc"
-	LinalgCondPInfinity      LinalgCondPWord = "Infinity"
-	LinalgCondPMinusInfinity LinalgCondPWord = "-Infinity"
+	LinalgCondPFro LinalgCondPWord = "fro"
+	LinalgCondPNuc LinalgCondPWord = "nuc"
 )
 
 // LinalgCondAttrs are the optional attributes of [LinalgCond].
 type LinalgCondAttrs struct {
 	// order of the norm, as of linalg_matrix_norm; default: 2
-	P []int `attr:"p"`
+	P tensor.Scalar `attr:"p"`
 	// PWord takes the place of P.
 	PWord LinalgCondPWord `attr:"p"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
@@ -4105,17 +4103,15 @@ type LinalgMatrixNormOrdWord string
 
 // The words that LinalgMatrixNormOrdWord takes.
 const (
-	LinalgMatrixNormOrdFro           LinalgMatrixNormOrdWord = "fro"
-	LinalgMatrixNormOrdNuc           LinalgMatrixNormOrdWord = "nuc"
-	LinalgMatrixNormOrdInfinity      LinalgMatrixNormOrdWord = "Infinity"
-	LinalgMatrixNormOrdMinusInfinity LinalgMatrixNormOrdWord = "-Infinity"
+	LinalgMatrixNormOrdFro LinalgMatrixNormOrdWord = "fro"
+	LinalgMatrixNormOrdNuc LinalgMatrixNormOrdWord = "nuc"
 )
 
 // LinalgMatrixNormAttrs are the optional attributes of [LinalgMatrixNorm].
 type LinalgMatrixNormAttrs struct {
 	// fro: root of the sum of squares; nuc: sum of singular values; 2, -2: greatest, least singular value; 1, -1:
 	// greatest, least sum of magnitudes of a column; Infinity, -Infinity: of a row (default fro)
-	Ord []int `attr:"ord"`
+	Ord tensor.Scalar `attr:"ord"`
 	// OrdWord takes the place of Ord.
 	OrdWord LinalgMatrixNormOrdWord `attr:"ord"`
 	// dimensions of rows and columns (default -2,-1)
@@ -4176,16 +4172,14 @@ type LinalgNormOrdWord string
 
 // The words that LinalgNormOrdWord takes.
 const (
-	LinalgNormOrdFro           LinalgNormOrdWord = "fro"
-	LinalgNormOrdNuc           LinalgNormOrdWord = "nuc"
-	LinalgNormOrdInfinity      LinalgNormOrdWord = "Infinity"
-	LinalgNormOrdMinusInfinity LinalgNormOrdWord = "-Infinity"
+	LinalgNormOrdFro LinalgNormOrdWord = "fro"
+	LinalgNormOrdNuc LinalgNormOrdWord = "nuc"
 )
 
 // LinalgNormAttrs are the optional attributes of [LinalgNorm].
 type LinalgNormAttrs struct {
 	// order of the norm of vectors or matrices; default: root of the sum of squares
-	Ord []int `attr:"ord"`
+	Ord tensor.Scalar `attr:"ord"`
 	// OrdWord takes the place of Ord.
 	OrdWord LinalgNormOrdWord `attr:"ord"`
 	// one dimension of vectors, or two of matrices; none: all
@@ -4200,7 +4194,7 @@ type LinalgNormAttrs struct {
 
 // LinalgNorm is the op linalg_norm.
 //
-// Returns norms of vectors or matrices. For orders that are not integers, use linalg_vector_norm.
+// Returns norms of vectors or matrices.
 func LinalgNorm(self *graph.Value, attrs ...LinalgNormAttrs) *graph.Value {
 	return node("linalg_norm", 1, nonzeroAttrs(attrs), self)[0]
 }
@@ -8257,9 +8251,9 @@ func Unique(self *graph.Value, attrs ...UniqueAttrs) (output, first, inverse, co
 
 // UniqueConsecutiveAttrs are the optional attributes of [UniqueConsecutive].
 type UniqueConsecutiveAttrs struct {
-	// return inverse; else it is empty
+	// return inverse; else it is empty, unless slices are compared
 	ReturnInverse bool `attr:"return_inverse"`
-	// return counts; else it is empty
+	// return counts; else it is empty, unless slices are compared
 	ReturnCounts bool `attr:"return_counts"`
 	// dimension whose slices are compared; none: elements are compared
 	Dim *int `attr:"dim"`
@@ -8281,9 +8275,9 @@ func UniqueConsecutive(self *graph.Value, attrs ...UniqueConsecutiveAttrs) (outp
 type UniqueDimAttrs struct {
 	// sort the result; else keep the order of first occurrences (default true)
 	Sorted *bool `attr:"sorted"`
-	// return inverse; else it is empty
+	// has no effect: inverse is always returned
 	ReturnInverse bool `attr:"return_inverse"`
-	// return counts; else it is empty
+	// has no effect: counts are always returned
 	ReturnCounts bool `attr:"return_counts"`
 }
 

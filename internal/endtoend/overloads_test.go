@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
@@ -116,4 +117,40 @@ func TestOverloadMistakes(t *testing.T) {
 		require.ErrorContains(t, err, want, attrs)
 		require.ErrorContains(t, err, `g.json:2:`, attrs)
 	}
+}
+
+// A number in place of an optional operand is the attribute of the operand's name.
+func TestNumbersForOptionalOperands(t *testing.T) {
+	g, err := loadText(t, `{"version": 1, "inputs": [{"name": "x", "dtype": "float64", "shape": [3, 3]}],
+ "nodes": [{"name": "rank1", "op": "linalg_matrix_rank", "inputs": ["x", 0.5]},
+           {"name": "rank2", "op": "linalg_matrix_rank", "inputs": ["x", null, 0.5]},
+           {"name": "rank3", "op": "linalg_matrix_rank", "inputs": ["x", null, null, 2]},
+           {"name": "inverse", "op": "linalg_pinv", "inputs": ["x", null, 0.5]},
+           {"name": "repeated", "op": "repeat_interleave", "inputs": ["x", 2], "attrs": {"dim": 1}},
+           {"name": "norm", "op": "linalg_norm", "inputs": ["x"], "attrs": {"ord": 0.5, "dim": 0}}],
+ "outputs": ["rank1", "rank2", "rank3", "inverse", "repeated", "norm"]}`)
+	require.NoError(t, err)
+	x := tensor.Zeros(tensor.Float64, 3, 3) // diag(4, 1, 0.25)
+	for i, v := range []float64{4, 1, 0.25} {
+		x.Set(tensor.FloatScalar(v), i, i)
+	}
+	out, err := graphrun.Run(t.Context(), g, map[string]*tensor.Tensor{"x": x})
+	require.NoError(t, err)
+	elements := func(name string) []float64 {
+		list, err := tensor.ToSlice[float64](out[name])
+		if err != nil { // a rank
+			ranks, err := tensor.ToSlice[int64](out[name])
+			require.NoError(t, err)
+			return []float64{float64(ranks[0])}
+		}
+		return list
+	}
+	for name, want := range map[string][]float64{"rank1": {2}, "rank2": {1}, "rank3": {1},
+		"inverse":  {0.25, 0, 0, 0, 0, 0, 0, 0, 0},
+		"repeated": {4, 4, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0.25, 0.25}, "norm": {4, 1, 0.25}} {
+		require.InDeltaSlice(t, want, elements(name), 1e-12, name)
+	}
+	_, err = loadText(t, `{"version": 1, "inputs": [{"name": "x", "dtype": "float64", "shape": [3]}],
+ "nodes": [{"name": "y", "op": "repeat_interleave", "inputs": ["x", 2], "attrs": {"repeats": 3}}], "outputs": ["y"]}`)
+	require.ErrorContains(t, err, `operand "repeats" is given twice`)
 }

@@ -9,16 +9,15 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// read reads a graph file.
-func read(t *testing.T, text string) *graph.Graph {
+// mustLoad reads a graph file.
+func mustLoad(t *testing.T, text string) *graph.Graph {
 	t.Helper()
-	g, err := graphfile.Read(strings.NewReader(text), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: "."})
+	g, err := loadText(t, text)
 	require.NoError(t, err)
 	return g
 }
@@ -58,7 +57,7 @@ func TestUnmetPins(t *testing.T) {
 		for _, s := range graphrun.Strategies() {
 			options := c.options
 			options.Strategy, options.Pins = s, map[string]graph.Pin{c.name: pin}
-			_, err = graphrun.Compile(read(t, c.file), options)
+			_, err = graphrun.Compile(mustLoad(t, c.file), options)
 			var unmet *graphrun.PinError
 			require.ErrorAs(t, err, &unmet, "%s=%s, %s", c.name, c.pin, s.Name())
 			require.Equal(t, []string{c.name, pin.String()}, []string{unmet.Name, unmet.Pin.String()}, "%v", err)
@@ -66,7 +65,7 @@ func TestUnmetPins(t *testing.T) {
 	}
 	// On the host, copies and views are on the host.
 	for _, name := range []string{"r", "c", "f"} {
-		_, err := graphrun.Compile(read(t, view), graphrun.Options{Pins: map[string]graph.Pin{name: {Device: graph.HostDevice}}})
+		_, err := graphrun.Compile(mustLoad(t, view), graphrun.Options{Pins: map[string]graph.Pin{name: {Device: graph.HostDevice}}})
 		require.NoError(t, err)
 	}
 }
@@ -125,7 +124,7 @@ func TestPinsKeepReadStorage(t *testing.T) {
 // Hints are accepted for symbols on which only strides depend. The layouts of inputs follow from them.
 func TestHintsOfStrides(t *testing.T) {
 	for _, strides := range []string{`"strides": ["S", 1]`, `"offset": "S"`} {
-		g := read(t, `{"version": 1, "symbols": {"N": {"min": 1, "max": 64}, "S": {"min": 8, "max": 4096}},
+		g := mustLoad(t, `{"version": 1, "symbols": {"N": {"min": 1, "max": 64}, "S": {"min": 8, "max": 4096}},
  "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 4], `+strides+`}],
  "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
 		p, err := graphrun.Compile(g, graphrun.Options{Hints: []map[string]int{{"N": 8, "S": 100}, {"S": 30}}})

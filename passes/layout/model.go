@@ -238,7 +238,7 @@ func (m *Model) makeVariable(v *graph.Value) error {
 // viewedOperand returns the index of the operand that a node's results view, in the graph as written or in other
 // layouts. It returns -1 for a node that computes.
 func viewedOperand(n *graph.Node) int {
-	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.RunDynamic != nil {
+	if len(n.Out) == 0 || len(n.In) == 0 || n.Op.RunDynamic != nil && n.Op.Kind != graph.View {
 		return -1
 	}
 	for k, arg := range n.In {

@@ -6,10 +6,15 @@ from pointwise import DT, call
 from folding import one
 
 
-@call("numpy_T", "mT", "mH", "matrix_H", "atleast_1d", "atleast_2d", "atleast_3d", "fliplr", "flipud", "msort", "isreal",
+@call("numpy_T", "mT", "mH", "matrix_H", "fliplr", "flipud", "msort", "isreal",
       "deg2rad", "rad2deg", "softsign", "tanhshrink", "diagflat", "corrcoef")
 def _unary(r):
     return one(r)[1], {}
+
+
+@call("atleast_1d", "atleast_2d", "atleast_3d")
+def _atleast(r):
+    return [T(r.shape(), r.other_dtype(0.2)) for _ in range(r.of(1, 1, 2, 3))], {}
 
 
 @call("hsplit", "vsplit", "dsplit")
@@ -21,6 +26,8 @@ def _hsplit(r):
 @call("tensor_split")
 def _tensor_split(r):
     ins, attrs = _hsplit(r)
+    if r.flip(0.4):
+        ins, attrs = ins + [r.of(T([], torch.int64, lo=0, hi=4), T([r.of(0, 1, 3)], r.of(torch.int64, torch.int64, torch.int32), lo=-3, hi=6))], {}
     return ins, dict(attrs, **r.some(dim=(r.dim(ins[0].shape),)))
 
 

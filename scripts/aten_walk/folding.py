@@ -255,7 +255,7 @@ def _masked_select(r):
 def _embedding(r):
     rows = r.of(1, 3, 5)
     w = [rows, r.of(0, 1, 4)]
-    return [T(w), index(r.shape(r.of(0, 1, 2, 3)), rows, 0, r.of(torch.int64, torch.int32))], r.some(
+    return [T(w), index(r.shape(r.of(0, 1, 2, 3)), rows, r.of(0, 0, -1), r.of(torch.int64, torch.int32))], r.some(
         padding_idx=(-1, 0, 1), sparse=(False, True))
 
 

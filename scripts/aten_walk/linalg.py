@@ -219,13 +219,13 @@ ORD = ("fro", "nuc", 1, 2, -1, -2, float("inf"), -float("inf"))
 @call("linalg_matrix_norm")
 def _matrix_norm(r):
     s = r.shape(rank=r.of(2, 2, 3, 4, 1))
-    return [T(s, plain=True)], dict(r.some(ord=ORD + (3,), dim=([r.dim(s), r.dim(s)],), keepdim=(True, False)))
+    return [T(s, plain=True)], dict(r.some(ord=ORD + (3, 0.5, 1.0, 2.0), dim=([r.dim(s), r.dim(s)],), keepdim=(True, False)))
 
 
 @call("linalg_norm")
 def _norm(r):
     s = r.shape()
-    return [T(s, plain=True)], r.some(ord=ORD + (0, 3), dim=([r.dim(s), r.dim(s)], [r.dim(s)]), keepdim=(True, False))
+    return [T(s, plain=True)], r.some(ord=ORD + (0, 3, 0.5, -1.5, 2.0, 2.5), dim=([r.dim(s), r.dim(s)], [r.dim(s)]), keepdim=(True, False))
 
 
 @call("linalg_matrix_exp", "matrix_exp")

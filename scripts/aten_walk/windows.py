@@ -292,12 +292,12 @@ call("rnn_tanh", "rnn_relu")(recurrent(1, 1))
 
 @call("stft")
 def _stft(r):
-    n, hop = r.of(4, 5, 8), r.of(None, 1, 3)
-    win = r.of(None, None, n, 3)
-    ins = [T(r.of([], [2], [3]) + [r.of(3, 12, 17, 20)], plain=True)]
-    if r.flip(0.4):
-        ins.append(T([win or n], plain=True))
-    attrs = r.some(pad_mode=("reflect", "constant"), normalized=(True, False), onesided=(True, False), return_complex=(True, True, False))
+    n, hop = r.of(4, 5, 8, 1, 2), r.of(None, 1, 3, 5, 0)
+    win = r.of(None, None, n, 3, 1, 9)
+    ins = [T(r.of([], [2], [3], [0], [1], [1, 2]) + [r.of(3, 12, 17, 20, 1, 8)], plain=True)]
+    if r.flip(0.5):
+        ins.append(T([r.of(win or n, win or n, 3)], r.of(None, None, torch.float64, torch.complex64), plain=True))
+    attrs = r.some(pad_mode=("reflect", "constant", "replicate"), normalized=(True, False), onesided=(True, False), return_complex=(True, True, False))
     return ins, dict(attrs, n_fft=n, hop_length=hop, win_length=win, center=r.flip())
 
 

@@ -155,7 +155,7 @@ func (g *gather) address(i int, index []ir.Value) ir.Value {
 
 // lookUp reads the elements of the index tensors at loopIndex. It returns the offset in bytes in the table that these
 // elements select, and whether all elements are in bounds. A negative element counts from the end of the indexed
-// dimension. A lookup (graph.GatherIndex) has the Operand with the indices, an Offset in this operand, the Size of the
+// dimension, unless FromStart is set. A lookup (graph.GatherIndex) has the Operand with the indices, an Offset in this operand, the Size of the
 // indexed dimension, and the Step between consecutive indices in the table. Offset and Step are in bytes.
 func (g *gather) lookUp(loopIndex []ir.Value) (offset, isValid ir.Value) {
 	const i64, u64 = tensor.Int64, tensor.Uint64
@@ -168,8 +168,10 @@ func (g *gather) lookUp(loopIndex []ir.Value) (offset, isValid ir.Value) {
 		from := g.addBytes(g.address(lookup.Operand, loopIndex), lookup.Offset)
 		index := g.convertInteger(i64, g.load(oneElement(dtype), from)[0])
 		size := g.Const(i64, uint64(lookup.Size))
-		isNegative := g.op(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
-		index = g.selectValue(i64, isNegative, g.op(lane.Add, i64, index, size), index)
+		if !lookup.FromStart {
+			isNegative := g.op(lane.Lt, tensor.Bool, index, g.Const(i64, 0))
+			index = g.selectValue(i64, isNegative, g.op(lane.Add, i64, index, size), index)
+		}
 		position := g.bits(u64, index) // if the index is still negative, it is out of bounds as an unsigned number
 		isValid = g.op(lane.And, tensor.Bool, isValid, g.op(lane.Lt, tensor.Bool, position, g.bits(u64, size)))
 		offset = g.op(lane.Add, u64, offset, g.op(lane.Mul, u64, position, g.Const(u64, uint64(lookup.Step))))

@@ -36,7 +36,39 @@ var (
 	Meshgrid = viewEach("meshgrid", "Expands vectors to a grid with a dimension for each of them.",
 		[]graph.Example{kit.Example(nil, kit.F32(2), kit.F32(3)),
 			kit.Example(graph.Attrs{"indexing": "xy"}, kit.F32(2), kit.F32(3))}, meshgrid)
+	Atleast1d = atLeastOp("atleast_1d", "Adds a dimension of size 1 to values without dimensions.", 1)
+	Atleast2d = atLeastOp("atleast_2d", "Adds leading dimensions of size 1 up to rank 2.", 2)
+	Atleast3d = atLeastOp("atleast_3d", "Adds dimensions of size 1 up to rank 3. A matrix gets its new dimension at the "+
+		"end.", 3)
 )
+
+// atLeastOp defines the op that adds dimensions to each operand, up to the given rank.
+func atLeastOp(name, doc string, rank int) *graph.Op {
+	return viewEach(name, doc, []graph.Example{kit.Example(nil, kit.F32()), kit.Example(nil, kit.F32(2), kit.F32(2, 3))},
+		func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) []*graph.Arg {
+			out := make([]*graph.Arg, len(in))
+			for i, x := range in {
+				out[i] = s.atLeast(x, rank)
+			}
+			return out
+		})
+}
+
+// atLeast returns a view of x with at least the given rank, which is at most 3.
+func (s applier) atLeast(x *graph.Arg, rank int) *graph.Arg {
+	shape := s.shape(x)
+	switch missing := rank - len(shape); {
+	case missing <= 0:
+		return s.Apply(view.Expand, graph.Attrs{"size": shape}, x)
+	case len(shape) == 0:
+		return s.reshape(x, padOnes(nil, rank)...)
+	case len(shape) == 2:
+		return s.unsqueeze(x, -1)
+	case missing == 1:
+		return s.unsqueeze(x, 0)
+	}
+	return s.unsqueeze(s.unsqueeze(x, 0), -1)
+}
 
 // viewEach defines an op whose results are views of its operands.
 func viewEach[A any](name, doc string, examples []graph.Example,

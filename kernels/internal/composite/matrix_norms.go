@@ -13,28 +13,27 @@ import (
 )
 
 type linalgNormAttrs struct {
-	Ord     graph.IntsOrWord `attr:"ord" default:"none" words:"fro|nuc|Infinity|-Infinity" doc:"order of the norm of vectors or matrices; default: root of the sum of squares"`
-	Dim     []int            `attr:"dim" default:"none" doc:"one dimension of vectors, or two of matrices; none: all"`
-	Keepdim bool             `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
-	DType   tensor.DType     `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+	Ord     graph.NumberOrWord `attr:"ord" default:"none" words:"fro|nuc" doc:"order of the norm of vectors or matrices; default: root of the sum of squares"`
+	Dim     []int              `attr:"dim" default:"none" doc:"one dimension of vectors, or two of matrices; none: all"`
+	Keepdim bool               `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+	DType   tensor.DType       `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
 type matrixNormAttrs struct {
-	Ord     graph.IntsOrWord `attr:"ord" default:"fro" words:"fro|nuc|Infinity|-Infinity" doc:"fro: root of the sum of squares; nuc: sum of singular values; 2, -2: greatest, least singular value; 1, -1: greatest, least sum of magnitudes of a column; Infinity, -Infinity: of a row"`
-	Dim     []int            `attr:"dim" default:"-2,-1" doc:"dimensions of rows and columns"`
-	Keepdim bool             `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
-	DType   tensor.DType     `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
+	Ord     graph.NumberOrWord `attr:"ord" default:"fro" words:"fro|nuc" doc:"fro: root of the sum of squares; nuc: sum of singular values; 2, -2: greatest, least singular value; 1, -1: greatest, least sum of magnitudes of a column; Infinity, -Infinity: of a row"`
+	Dim     []int              `attr:"dim" default:"-2,-1" doc:"dimensions of rows and columns"`
+	Keepdim bool               `attr:"keepdim" default:"false" doc:"keep reduced dimensions with size 1"`
+	DType   tensor.DType       `attr:"dtype" default:"none" doc:"dtype to which self is converted first"`
 }
 
 type condAttrs struct {
-	P graph.IntsOrWord `attr:"p" default:"none" words:"fro|nuc|Infinity|-Infinity" doc:"order of the norm, as of linalg_matrix_norm; default: 2"`
+	P graph.NumberOrWord `attr:"p" default:"none" words:"fro|nuc" doc:"order of the norm, as of linalg_matrix_norm; default: 2"`
 }
 
 // Norms and condition numbers of matrices. LinalgNorm also has norms of vectors, which are ops of package reduce.
 var (
 	LinalgNorm = defineOneResult(graph.Semantics{
-		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices. For orders that are not integers, use " +
-			"linalg_vector_norm.",
+		Name: "linalg_norm", Doc: "Returns norms of vectors or matrices.",
 		Params: selfOnly, Examples: []graph.Example{kit.Example(nil, kit.F32(2, 3, 4)),
 			kit.Example(graph.Attrs{"ord": 2}, kit.TransposedMatrix), kit.Example(graph.Attrs{"ord": 3, "dim": 1},
 				kit.FloatMatrix),
@@ -63,22 +62,17 @@ type normOrder struct {
 }
 
 // order returns the order that an attribute gives.
-func (s applier) order(ord graph.IntsOrWord) normOrder {
-	switch {
-	case ord.Word == "Infinity":
-		return normOrder{p: math.Inf(1)}
-	case ord.Word == "-Infinity":
-		return normOrder{p: math.Inf(-1)}
-	case ord.Word != "":
+func (s applier) order(ord graph.NumberOrWord) normOrder {
+	if ord.Word != "" {
 		return normOrder{word: ord.Word}
 	}
-	s.Reject(len(ord.Ints) != 1, "linalg.norm: ord must be one number")
-	return normOrder{p: float64(ord.Ints[0].Specialize())}
+	s.Reject(ord.Number.DType().IsComplex(), "linalg.norm: ord must be a real number")
+	return normOrder{p: ord.Number.Float()}
 }
 
 // orderOrTwo is order for an attribute whose default is 2.
-func (s applier) orderOrTwo(ord graph.IntsOrWord) normOrder {
-	if ord.Word == "" && ord.Ints == nil {
+func (s applier) orderOrTwo(ord graph.NumberOrWord) normOrder {
+	if ord.Word == "" && !ord.Number.IsSet() {
 		return normOrder{p: 2}
 	}
 	return s.order(ord)
@@ -102,7 +96,7 @@ func (o normOrder) extremum() *graph.Op {
 func linalgNorm(s applier, a *linalgNormAttrs, in []*graph.Arg) *graph.Arg {
 	x := in[0]
 	rank := x.Type().Rank()
-	hasOrder := a.Ord.Word != "" || a.Ord.Ints != nil
+	hasOrder := a.Ord.Word != "" || a.Ord.Number.IsSet()
 	if n := len(a.Dim); a.Dim != nil {
 		s.Reject(n != 1 && n != 2, "linalg.norm: If dim is specified, it mut be of length 1 or 2. Got %v", a.Dim)
 	} else if hasOrder {
@@ -230,7 +224,7 @@ func (s applier) checkedCondOrder(xType tensor.Type, a *condAttrs) normOrder {
 }
 
 // condOfInverse returns the norms of matrices times the norms of their inverses, or infinity for singular matrices.
-func (s applier) condOfInverse(x *graph.Arg, ord graph.IntsOrWord) *graph.Arg {
+func (s applier) condOfInverse(x *graph.Arg, ord graph.NumberOrWord) *graph.Arg {
 	xType := x.Type()
 	inverse := s.ApplyMany(linalg.InvEx, nil, x) // the inverses, and nonzero numbers for singular matrices
 	norm := func(x *graph.Arg) *graph.Arg { return s.matrixNorm(x, &matrixNormAttrs{Ord: ord, Dim: []int{-2, -1}}) }

@@ -22,7 +22,7 @@ func Ops() []*graph.Op {
 		GaussianNllLoss, MarginRankingLoss, CosineEmbeddingLoss, TripletMarginLoss, MultilabelSoftMarginLoss,
 		MultiMarginLoss, MultilabelMarginLoss,
 		Aminmax, CountNonzero, Nansum, Nanmean, Cov, Corrcoef, SumToSize,
-		BroadcastTensors, Meshgrid,
+		BroadcastTensors, Meshgrid, Atleast1d, Atleast2d, Atleast3d,
 		Tensordot, Inner, Vdot, Kron, Addmv, Addr, Addbmm, Bilinear, BlockDiag, CartesianProd, ColumnStack, Dstack,
 		Stft, Istft,
 		LinalgMatrixPower, MatrixPower, MultiDot, Pinv, Pinverse, MatrixRank, MatrixNorm, LinalgNorm, LinalgCond,

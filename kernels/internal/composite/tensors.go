@@ -302,7 +302,7 @@ var (
 	}, func(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 		planes := slices.Clone(in)
 		for i, x := range in {
-			planes[i] = s.Apply(view.Atleast3d, nil, x)
+			planes[i] = s.atLeast(x, 3)
 		}
 		return s.Apply(view.Cat, graph.Attrs{"dim": 2}, planes...)
 	})
@@ -317,7 +317,7 @@ func blockDiag(s applier, _ *kit.EmptyAttrs, in []*graph.Arg) *graph.Arg {
 	for i, x := range in {
 		s.Reject(len(s.shape(x)) > 2, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %d "+
 			"has %d dimensions", i, len(s.shape(x)))
-		matrices[i] = s.Apply(view.Atleast2d, nil, s.to(x, dtype))
+		matrices[i] = s.atLeast(s.to(x, dtype), 2)
 		totalColumns = totalColumns.Add(s.shape(matrices[i])[1])
 	}
 	columnsBefore := sym.Of(0)

@@ -38,7 +38,7 @@ var IndexSelect = kit.Define[*dimAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			return selectKernel(c, kit.InBuffer(c, 1), dim), nil
+			return selectKernel(c, kit.InBuffer(c, 1), lookupAlong(c.Meta(0), c.Meta(1), dim)), nil
 		}),
 	},
 })
@@ -104,12 +104,16 @@ type embeddingAttrs struct {
 // Embedding is aten::embedding.
 var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 	Semantics: graph.Semantics{
-		Name:   "embedding",
-		Doc:    "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k].",
+		Name: "embedding",
+		Doc: "Takes rows of a matrix: `indices` of shape S and `weight` [n, k] give [S, k]. A negative index is an " +
+			"error.",
 		Params: []graph.Param{kit.Weight, {Name: "indices", IndexBound: rowIndexBound}},
 		Infer:  inferEmbedding,
 		Ref: func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 			const rowDim = 0
+			if err := checkNotNegative(in[1], rowDim, in[0].Shape[rowDim]); err != nil {
+				return nil, err
+			}
 			out, err := selectRef(in[0], in[1], rowDim)
 			if err != nil {
 				return nil, err
@@ -123,10 +127,22 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
 			const rowDim = 0
-			return selectKernel(c, kit.InBuffer(c, 1), rowDim), nil
+			rows := lookupAlong(c.Meta(0), c.Meta(1), rowDim)
+			rows.fromStart = true
+			return selectKernel(c, kit.InBuffer(c, 1), rows), nil
 		}),
 	},
 })
+
+// checkNotNegative returns an error for a negative index of a dimension.
+func checkNotNegative(indices *tensor.Tensor, dim, size int) (err error) {
+	kit.EachIndex(indices.Shape, func(coords []int) {
+		if i := indices.At(coords...).Int(); i < 0 {
+			err = cmp.Or(err, outOfBounds(i, dim, size))
+		}
+	})
+	return err
+}
 
 // inferEmbedding is the Infer function of embedding.
 func inferEmbedding(call *graph.Call) ([]graph.Result, error) {

@@ -304,7 +304,7 @@ func (r *repeatCall) gatherKernel(call *graph.Call, indices kit.Buffer) *graph.K
 	case r.repeatsOperand == 0: // self has the repeats, and the result is the list of indices
 		return copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, out), Src: indices})
 	case !r.isFlattened:
-		return selectKernel(call, indices, r.dim)
+		return selectKernel(call, indices, lookupAlong(call.Meta(0), indices.Meta, r.dim))
 	}
 	// The list has flat row-major indices of self. For each element of the result, the walk (walk.go) looks an index up
 	// in the list and computes the offset at which it reads self.

@@ -12,9 +12,10 @@ import (
 //	result[a, i, j, b] = operand[a, index[i, j], b]    of shape [4 2 3 6]
 //
 // The kernel is an indexed walk (walk.go): a loop over the elements of the result. The table is operand 0 of the op,
-// and the lookup adds an index times the stride of dim to the address in the table. The table has stride 0 in the
+// and the lookup l (lookupAlong) adds an index times the stride of dim to the address in the table. The table has stride 0 in the
 // dimensions of the result that come from the index. The index has stride 0 in all other dimensions.
-func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
+func selectKernel(c *graph.Call, index kit.Buffer, l lookup) *graph.Kernel {
+	dim := l.dim
 	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
 	var tableStrides, indexStrides []int // by dimension of the result
 	for selfDim := range selfMeta.Rank() {
@@ -33,6 +34,6 @@ func selectKernel(c *graph.Call, index kit.Buffer, dim int) *graph.Kernel {
 	table := walkOperand{Buffer: kit.InBuffer(c, 0), byteStrides: tableStrides}
 	indexOperand := walkOperand{Buffer: index, byteStrides: indexStrides}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), table, indexOperand},
-		lookups: []lookup{lookupAlong(selfMeta, indexMeta, dim)}}
+		lookups: []lookup{l}}
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }

@@ -19,7 +19,8 @@ var (
 			"the equal element in `output`. `counts`: the number of occurrences of each distinct element.",
 		Outputs: []string{"output", "inverse", "counts"},
 	}, nil, func(a *unique2Attrs) uniqueCall {
-		return uniqueCall{mode: uniqueModeOf(a.Sorted), returnInverse: a.ReturnInverse, returnCounts: a.ReturnCounts}
+		return uniqueCall{mode: uniqueModeOf(a.Sorted), returnInverse: a.ReturnInverse || a.ReturnCounts,
+			returnCounts: a.ReturnCounts}
 	})
 	UniqueDim = uniqueOp(graph.Semantics{
 		Name: "unique_dim",
@@ -27,8 +28,7 @@ var (
 			"the index of the equal slice in `output`. `counts`: the number of occurrences of each distinct slice.",
 		Outputs: []string{"output", "inverse", "counts"},
 	}, graph.Attrs{"dim": 1}, func(a *uniqueDimAttrs) uniqueCall {
-		return uniqueCall{dim: &a.Dim, mode: uniqueModeOf(a.Sorted), returnInverse: a.ReturnInverse,
-			returnCounts: a.ReturnCounts}
+		return uniqueCall{dim: &a.Dim, mode: uniqueModeOf(a.Sorted), returnInverse: true, returnCounts: true}
 	})
 	Unique = uniqueOp(graph.Semantics{
 		Name: "unique",
@@ -53,15 +53,15 @@ var (
 
 type unique2Attrs struct {
 	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
-	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty, unless return_counts is set"`
 	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
 }
 
 type uniqueDimAttrs struct {
 	Dim           int  `attr:"dim" doc:"dimension whose slices are compared"`
 	Sorted        bool `attr:"sorted" default:"true" doc:"sort the result; else keep the order of first occurrences"`
-	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
-	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"has no effect: inverse is always returned"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"has no effect: counts are always returned"`
 }
 
 type uniqueAttrs struct {
@@ -70,8 +70,8 @@ type uniqueAttrs struct {
 }
 
 type uniqueConsecutiveAttrs struct {
-	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty"`
-	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty"`
+	ReturnInverse bool `attr:"return_inverse" default:"false" doc:"return inverse; else it is empty, unless slices are compared"`
+	ReturnCounts  bool `attr:"return_counts" default:"false" doc:"return counts; else it is empty, unless slices are compared"`
 	Dim           *int `attr:"dim" default:"none" doc:"dimension whose slices are compared; none: elements are compared"`
 }
 
@@ -87,10 +87,19 @@ func uniqueOp[A any](semantics graph.Semantics, example graph.Attrs, callOf func
 			if dtype := call.Type(0).DType; dtype.IsComplex() {
 				return nil, kit.NotImplementedBy(name, dtype)
 			}
-			return callOf(kit.Attrs[A](call)).outlines(call.Type(0)), nil
+			return callOf(kit.Attrs[A](call)).forRank(call.Type(0).Rank()).outlines(call.Type(0)), nil
 		}, func(ctx context.Context, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			return callOf(kit.Attrs[A](c)).run(ctx, in[0])
+			return callOf(kit.Attrs[A](c)).forRank(in[0].Rank()).run(ctx, in[0])
 		})
+}
+
+// forRank returns the call for a value of the given rank: PyTorch returns all results for runs of slices, but not for
+// runs along dimension 0 of a vector.
+func (u uniqueCall) forRank(rank int) uniqueCall {
+	if u.mode == uniqueRuns && u.dim != nil && (*u.dim != 0 || rank != 1) {
+		u.returnInverse, u.returnCounts = true, true
+	}
+	return u
 }
 
 // outlines returns the parts of the types of the results that are known before the run.

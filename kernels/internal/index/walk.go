@@ -74,7 +74,7 @@ func operandAt(ptrIndex int, meta tensor.Meta) walkOperand {
 }
 
 // lookup describes a dimension of the table (the value that is indexed) and its indices. A negative index counts from
-// the end.
+// the end, unless fromStart is set.
 type lookup struct {
 	operand    int  // operand of the walk that has the index
 	byteOffset int  // offset in bytes of the index from the operand's address; 0 except for tuples (gather_nd)
@@ -82,6 +82,7 @@ type lookup struct {
 	dim        int  // the dimension, for error messages
 	size       int  // size of the dimension
 	byteStride int  // stride of the dimension in bytes, or bytes of an element if flatLayout is set
+	fromStart  bool // a negative index is out of bounds
 	// flatLayout is the layout of the table if the index is a flat row-major index; else nil.
 	flatLayout *tensor.Meta
 }
@@ -374,6 +375,10 @@ func (l *lookup) addOffsets(offsets []int, base *linearOffsets, address unsafe.P
 func addStridedOffsets[T int32 | int64](l *lookup, offsets []int, base *linearOffsets, address unsafe.Pointer,
 	step int) error {
 	size, byteStride := l.size, l.byteStride
+	fromEnd := size // added to negative indices
+	if l.fromStart {
+		fromEnd = 0
+	}
 	isAdded := base == nil
 	start, startStep := 0, 0
 	if !isAdded {
@@ -382,7 +387,7 @@ func addStridedOffsets[T int32 | int64](l *lookup, offsets []int, base *linearOf
 	for k := range offsets {
 		i := int(*(*T)(unsafe.Add(address, k*step)))
 		if i < 0 {
-			i += size
+			i += fromEnd
 		}
 		if uint(i) >= uint(size) {
 			return outOfBounds(int64(*(*T)(unsafe.Add(address, k*step))), l.dim, size)
@@ -443,7 +448,7 @@ func (walk *indexedWalk) form() *graph.Gather {
 			return nil
 		}
 		form.Lookups = append(form.Lookups, graph.GatherIndex{Operand: l.operand, Offset: l.byteOffset, Int64: l.isInt64,
-			Size: l.size, Step: l.byteStride})
+			Size: l.size, Step: l.byteStride, FromStart: l.fromStart})
 	}
 	return form
 }

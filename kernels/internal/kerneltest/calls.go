@@ -132,10 +132,15 @@ func encodeAttrs(attrs any) graph.Attrs {
 			field = field.Elem()
 		}
 		encoded[name] = field.Interface()
-		if value, ok := encoded[name].(graph.IntsOrWord); ok && value.Word != "" {
-			encoded[name] = value.Word
-		} else if ok {
-			encoded[name] = value.Ints
+		switch value := encoded[name].(type) {
+		case graph.IntsOrWord:
+			if encoded[name] = value.Ints; value.Word != "" {
+				encoded[name] = value.Word
+			}
+		case graph.NumberOrWord:
+			if encoded[name] = value.Number; value.Word != "" {
+				encoded[name] = value.Word
+			}
 		}
 	}
 	return encoded

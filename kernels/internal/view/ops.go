@@ -6,7 +6,6 @@ import "github.com/graphrun/graphrun/graph"
 func Ops() []*graph.Op {
 	return []*graph.Op{
 		Arange,
-		Atleast1d, Atleast2d, Atleast3d,
 		Cat, Concat, Concatenate, Hstack, Vstack,
 		Clone, ContiguousOp,
 		CopyOp,

@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -25,49 +26,111 @@ type splitAlongAttrs struct {
 var TensorSplit = multiViewOp(graph.SchemaOf[*tensorSplitAttrs](), graph.Op{Semantics: graph.Semantics{
 	Name: "tensor_split",
 	Doc: "Splits a dimension into `sections` parts, or before each index in `indices`. If the size is not a multiple " +
-		"of `sections`, the first parts are larger by 1. `tensor_indices_or_sections`, a constant of int64, stands for " +
-		"`sections` if it has no dimensions, or for `indices` if it is a vector.",
+		"of `sections`, the first parts are larger by 1. `tensor_indices_or_sections`, of int64, stands for `sections` if " +
+		"it has no dimensions, or for `indices` if it is a vector.",
+	Infer: inferTensorSplit,
 	Params: []graph.Param{kit.Self, {Name: "tensor_indices_or_sections", Optional: true,
 		Overload: "tensor_indices_or_sections"}},
 	Examples: []graph.Example{{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"sections": 3}},
 		{In: []tensor.Meta{kit.F32(5, 2)}, Attrs: graph.Attrs{"indices": []int{1, 3}}}},
-}}, func(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
+}, Lowerings: graph.Lowerings{RunDynamic: runTensorSplit}}, splitTensor)
+
+// splitTensor returns the types of the parts. If the second operand is given, it is a constant.
+func splitTensor(c *graph.Call, self tensor.Type) ([]tensor.Type, error) {
 	attrs := kit.Attrs[*tensorSplitAttrs](c)
-	if self.Rank() == 0 {
-		return nil, fmt.Errorf("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
-	}
-	dim, err := tensor.WrapDim(attrs.Dim, self.Rank())
+	dim, err := splitDim(self, attrs)
 	if err != nil {
 		return nil, err
 	}
 	if c.HasOperand(1) {
-		attrs, err = splitByConstant(c, *attrs)
-		if err != nil {
+		if err := checkSplitOperand(c, attrs); err != nil {
+			return nil, err
+		}
+		if attrs, err = splitByConstant(c.Const(1), *attrs); err != nil {
 			return nil, err
 		}
 	}
 	return splitAt(self, dim, attrs.Sections, attrs.Indices)
-})
+}
 
-// splitByConstant returns the attributes of a call of tensor_split, with sections or indices from its second operand.
-func splitByConstant(c *graph.Call, attrs tensorSplitAttrs) (*tensorSplitAttrs, error) {
+// splitDim returns the dimension to split.
+func splitDim(self tensor.Type, attrs *tensorSplitAttrs) (int, error) {
+	if self.Rank() == 0 {
+		return 0, errors.New("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+	}
+	return tensor.WrapDim(attrs.Dim, self.Rank())
+}
+
+// inferTensorSplit infers the parts. If a run computes the second operand, the sizes of the parts depend on data. Their
+// number is the length of a vector plus 1, or else the number of results that the node names.
+func inferTensorSplit(c *graph.Call) ([]graph.Result, error) {
+	self := c.Type(0)
+	if !c.HasOperand(1) || c.In[1].Kind == graph.NumberArg || c.Const(1) != nil {
+		types, err := splitTensor(c, self)
+		const viewedOperand = 0
+		return c.AliasResults(viewedOperand, types...), err
+	}
+	attrs := kit.Attrs[*tensorSplitAttrs](c)
+	dim, err := splitDim(self, attrs)
+	if err == nil {
+		err = checkSplitOperand(c, attrs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	count := c.ResultCount()
+	if by := c.Type(1); by.Rank() == 1 {
+		length, known := by.Shape[0].Known()
+		if known {
+			count = length + 1
+		}
+	}
+	if count < 1 || count > maxViews {
+		return nil, errors.New("tensor_split: the number of results is not known: name them under \"outputs\", or give " +
+			"tensor_indices_or_sections as a constant")
+	}
+	const unknownSize = -1
+	outline := graph.PartialType{DType: self.DType, TypeFor: func(shape []sym.Int) (tensor.Type, error) {
+		part := self
+		part.Shape = shape
+		return part, nil
+	}}
+	for i, size := range self.Shape {
+		n, known := size.Known()
+		if !known || i == dim {
+			n = unknownSize
+		}
+		outline.Sizes = append(outline.Sizes, n)
+	}
+	return slices.Repeat([]graph.Result{outline.Result()}, count), nil
+}
+
+// runTensorSplit splits self by a tensor that the run has computed.
+func runTensorSplit(_ graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	return viewsOf(in[0], func(self tensor.Type) ([]tensor.Type, error) { return splitTensor(callWithData(c, in), self) })
+}
+
+// checkSplitOperand checks the second operand of tensor_split.
+func checkSplitOperand(c *graph.Call, attrs *tensorSplitAttrs) error {
 	const expected = "tensor_split expected tensor_indices_or_sections to "
 	operandType := c.Type(1)
 	switch {
 	case operandType.DType != tensor.Int64:
-		return nil, fmt.Errorf(expected+"have dtype of long, but got %s", operandType.DType.TorchName())
+		return fmt.Errorf(expected+"have dtype of long, but got %s", operandType.DType.TorchName())
 	case operandType.Rank() > 1:
-		return nil, fmt.Errorf(expected+"be a zero-dimensional or one-dimensional tensor, but got a tensor with %d dims",
+		return fmt.Errorf(expected+"be a zero-dimensional or one-dimensional tensor, but got a tensor with %d dims",
 			operandType.Rank())
 	case attrs.Sections != nil || attrs.Indices != nil:
-		return nil, errors.New("tensor_split: tensor_indices_or_sections is given, and so is an attribute in its place")
+		return errors.New("tensor_split: tensor_indices_or_sections is given, and so is an attribute in its place")
 	case c.In[1].Kind == graph.NumberArg:
-		return nil, errors.New("tensor_split: tensor_indices_or_sections is a number; use the attribute sections")
-	case c.Const(1) == nil:
-		return nil, errors.New(expected + "be a constant, because the number of results depends on it")
+		return errors.New("tensor_split: tensor_indices_or_sections is a number; use the attribute sections")
 	}
-	values := c.Const(1)
-	if operandType.Rank() == 0 {
+	return nil
+}
+
+// splitByConstant returns attributes with sections or indices from the second operand of tensor_split.
+func splitByConstant(values *tensor.Tensor, attrs tensorSplitAttrs) (*tensorSplitAttrs, error) {
+	if values.Rank() == 0 {
 		sections := int(values.At().Int())
 		attrs.Sections = &sections
 		return &attrs, nil

@@ -58,7 +58,7 @@ func TestTensorSplitByConstant(t *testing.T) {
 		assert.ErrorContains(t, err, want)
 	}
 	_, _, err := kerneltest.NewCall("tensor_split", nil, []*tensor.Tensor{x, ints(nil, 4)})
-	assert.ErrorContains(t, err, "be a constant")
+	assert.ErrorContains(t, err, "as a constant")
 	_, _, err = kerneltest.NewCall("tensor_split", graph.Attrs{"sections": 2}, []*tensor.Tensor{x, ints(nil, 4)}, 1)
 	assert.ErrorContains(t, err, "so is an attribute")
 }

@@ -71,27 +71,45 @@ func multiViewOp(attrs *graph.Schema, op graph.Op,
 		op.Params = []graph.Param{kit.Self}
 	}
 	op.Kind, op.VariadicResults = graph.View, true
-	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
-		types, err := viewTypes(c, c.Type(0))
-		const viewedOperand = 0
-		return c.AliasResults(viewedOperand, types...), err
+	if op.Infer == nil {
+		op.Infer = func(c *graph.Call) ([]graph.Result, error) {
+			types, err := viewTypes(c, c.Type(0))
+			const viewedOperand = 0
+			return c.AliasResults(viewedOperand, types...), err
+		}
 	}
 	op.Compile = func(c *graph.Call) (*graph.Kernel, error) { return compileViewCopy(c, op.Infer) }
 	op.Ref = func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		types, err := viewTypes(c, in[0].Meta.Type())
-		if err != nil {
-			return nil, err
-		}
-		out := make([]*tensor.Tensor, len(types))
-		for i, viewType := range types {
-			meta, _ := viewType.Meta() // ok: the sizes are constants
-			if out[i], err = in[0].View(meta); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
+		return viewsOf(in[0], func(self tensor.Type) ([]tensor.Type, error) { return viewTypes(callWithData(c, in), self) })
 	}
 	return kit.DefineWith(attrs, op)
+}
+
+// viewsOf returns the views of a tensor that viewTypes describes.
+func viewsOf(self *tensor.Tensor, viewTypes func(self tensor.Type) ([]tensor.Type, error)) ([]*tensor.Tensor, error) {
+	types, err := viewTypes(self.Meta.Type())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*tensor.Tensor, len(types))
+	for i, viewType := range types {
+		meta, _ := viewType.Meta() // ok: the sizes are constants
+		if out[i], err = self.View(meta); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// callWithData returns a call whose operands after the first are constants with the given data.
+func callWithData(c *graph.Call, in []*tensor.Tensor) *graph.Call {
+	withData := &graph.Call{In: slices.Clone(c.In), Attrs: c.Attrs}
+	for i := 1; i < len(withData.In); i++ {
+		if withData.In[i].Kind == graph.TensorArg {
+			withData.In[i].Value = &graph.Value{Type: in[i].Meta.Type(), Meta: in[i].Meta, Const: in[i]}
+		}
+	}
+	return withData
 }
 
 // maxViews is the maximum number of results of unbind, of splits into a number of sections, and of tensor_split at
