@@ -42,13 +42,14 @@ func TestInputsWithDefaults(t *testing.T) {
 		{15, 26}: {"--input", "x=" + xFile, "--input", "w=" + wFile},
 	} {
 		succeed(t, append([]string{"run", model, "--outputs", outputs}, args...)...)
-		if got := readArray(t, outputs, "y"); got.At(0, 0).Float() != float64(want[0]) || got.At(0, 1).Float() != float64(want[1]) {
+		got := readArray(t, outputs, "y")
+		if got.At(0, 0).Float() != float64(want[0]) || got.At(0, 1).Float() != float64(want[1]) {
 			t.Errorf("%v: got %v", args, got)
 		}
 		succeed(t, append([]string{"bench", model, "--runs", "2"}, args...)...)
 	}
-	if r := call(t, "run", model); r.code != exit.CodeDone || !strings.Contains(r.errors, "generated from seed 0: input x") ||
-		strings.Contains(r.errors, "w") {
+	if r := call(t, "run", model); r.code != exit.CodeDone || strings.Contains(r.errors, "w") ||
+		!strings.Contains(r.errors, "generated from seed 0: input x") {
 		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 	if table := succeed(t, "infer", model); !strings.Contains(table, "w     input") {

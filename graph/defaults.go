@@ -25,7 +25,8 @@ func FillDefaults(inputs []*Value, given map[string]*tensor.Tensor) map[string]*
 	return filled
 }
 
-// HasConstantDefault reports whether the input has a default, and the default of an input has the shape of the input for all sizes of symbols.
+// HasConstantDefault reports whether the input has a default, and the default of an input has the shape of the input
+// for all sizes of symbols.
 func (v *Value) HasConstantDefault() bool { return v.Default != nil && v.Dims == nil }
 
 // WithConstantDefaults returns an inferred copy of the graph for runs that use the defaults. Inputs with a default are

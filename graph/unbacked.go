@@ -44,7 +44,8 @@ func newUnbacked(g *Graph) *unbacked {
 // OutlinesFor infers a subgraph, such as the body of a loop, for inputs whose sizes may be unknown. It returns the
 // outlines of the outputs. sameShape reports whether an output has the shape of an input for all sizes. Equal sizes of
 // the inputs have the same form ([sym.Int.Same]).
-func (g *Graph) OutlinesFor(in []tensor.Type) (outlines []PartialType, sameShape func(output, input int) bool, err error) {
+func (g *Graph) OutlinesFor(in []tensor.Type) (outlines []PartialType, sameShape func(output, input int) bool,
+	err error) {
 	hasControlFlow := func(n *Node) bool { return n.Op == nil || n.Op.TakenBranch != nil || n.Op.Repeats != nil }
 	if len(in) != len(g.Inputs) || slices.ContainsFunc(g.Nodes, hasControlFlow) {
 		return nil, nil, errors.New("the graph does not take these inputs, or has control flow")

@@ -19,6 +19,10 @@ func TestSizesThatDependOnEachOther(t *testing.T) {
 		}
 		return floats(name, dims, make([]float32, n)...)
 	}
+	branch := func(result string) *pb.GraphProto {
+		return &pb.GraphProto{Name: result, Node: []*pb.NodeProto{node1("MatMul", names("x", "w"), names(result))},
+			Output: infos(info(result, tFloat))}
+	}
 	for name, g := range map[string]*pb.GraphProto{
 		"mask of a cache": {Node: []*pb.NodeProto{node1("Concat", names("past", "x"), names("keys"), attrInt("axis", 0)),
 			node1("Transpose", names("keys"), names("turned")), node1("MatMul", names("x", "turned"), names("scores")),
@@ -34,11 +38,8 @@ func TestSizesThatDependOnEachOther(t *testing.T) {
 		"expression": {Node: []*pb.NodeProto{node1("Concat", names("x", "x"), names("twice"), attrInt("axis", 1)),
 			node1("MatMul", names("twice", "w"), names("y"))},
 			Initializer: []*pb.TensorProto{zeros("w", 26, 2)}, Input: infos(info("x", tFloat, "N", "C"))},
-		"branch": {Node: []*pb.NodeProto{node1("If", names("cond"), names("y"),
-			attrGraph("then_branch", &pb.GraphProto{Name: "a", Node: []*pb.NodeProto{node1("MatMul", names("x", "w"), names("r"))},
-				Output: infos(info("r", tFloat))}),
-			attrGraph("else_branch", &pb.GraphProto{Name: "b", Node: []*pb.NodeProto{node1("MatMul", names("x", "w"), names("q"))},
-				Output: infos(info("q", tFloat))}))},
+		"branch": {Node: []*pb.NodeProto{node1("If", names("cond"), names("y"), attrGraph("then_branch", branch("r")),
+			attrGraph("else_branch", branch("q")))},
 			Initializer: []*pb.TensorProto{zeros("w", 9, 2)}, Input: infos(info("cond", tBool), info("x", tFloat, "N", "C"))},
 	} {
 		g.Output = infos(info("y", tFloat))

@@ -35,8 +35,8 @@ type Options struct {
 	// converter.
 	Replaced Operators
 
-	// UnavailableInputs has the reasons why inputs are not available, by input. [Model.GraphSome] omits the nodes that use
-	// these inputs. [Model.Graph] ignores UnavailableInputs.
+	// UnavailableInputs has the reasons why inputs are not available, by input. [Model.GraphSome] omits the nodes that
+	// use these inputs. [Model.Graph] ignores UnavailableInputs.
 	UnavailableInputs map[string]error
 
 	// Context, if not nil, cancels the conversion. The error of a cancelled conversion is the context's cause.

@@ -100,7 +100,8 @@ func TestOrderIsKept(t *testing.T) {
 func TestCyclesAreNamed(t *testing.T) {
 	cyclic := func() []*pb.NodeProto {
 		return []*pb.NodeProto{node1("Neg", names("x"), names("fine")), node1("Add", names("c", "x"), names("a")),
-			node1("Neg", names("a"), names("b")), node1("Neg", names("b"), names("c")), node1("Add", names("s", "x"), names("s"))}
+			node1("Neg", names("a"), names("b")), node1("Neg", names("b"), names("c")),
+			node1("Add", names("s", "x"), names("s"))}
 	}
 	in := infos(info("x", tFloat, 2))
 	const cycles = "node \"s\" (Add): the graph has a cycle: s -> s\n" +

@@ -215,8 +215,8 @@ func (s *Server) accept() bool {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	// A deadline applies to all later responses of the connection, too: each response sets it. A run ends after Timeout at
-	// the latest, and its response takes at most the same time.
+	// A deadline applies to all later responses of the connection, too: each response sets it. A run ends after Timeout
+	// at the latest, and its response takes at most the same time.
 	_ = http.NewResponseController(w).SetWriteDeadline(start.Add(2 * s.options.Timeout))
 	route, err := s.answer(w, r)
 	status := http.StatusOK

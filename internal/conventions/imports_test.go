@@ -61,7 +61,8 @@ func TestLayers(t *testing.T) {
 		"sym": {}, "internal/contiguity": {"sym", "internal/suggest"},
 		// A storage asks the machine whether its memory is available.
 		"tensor":           tensors,
-		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {}, "internal/toposort": {},
+		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {},
+		"internal/toposort": {},
 		"internal/interrupt": {}, "internal/diskcache": tensors,
 		"internal/graphdraw": {}, "internal/strided": {"internal/machine"},
 		"internal/axes":     tensors,

@@ -8,8 +8,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// overridable is the program for runs that override defaults of inputs ([graph.Value.Default]). The program of all other
-// runs has the defaults as constants, which are folded and packed.
+// overridable is the program for runs that override defaults of inputs ([graph.Value.Default]). The program of all
+// other runs has the defaults as constants, which are folded and packed.
 type overridable struct {
 	graph   *graph.Graph // with the defaults as inputs
 	options Options

@@ -126,8 +126,8 @@ func DimFlag(cmd *cobra.Command, dims *[]string) {
 
 // ShapeFlag adds --shape.
 func (e *Extensions) ShapeFlag(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&e.shapes, "shape", nil, "shape of an input whose rank an ONNX model does not declare, as in "+
-		"`x=1,3,H,W` (repeatable); H and W are symbols, whose sizes --dim gives")
+	cmd.Flags().StringArrayVar(&e.shapes, "shape", nil, "shape of an input whose rank an ONNX model does not declare, as "+
+		"in `x=1,3,H,W` (repeatable); H and W are symbols, whose sizes --dim gives")
 }
 
 // Declared returns the shapes of --shape by input.

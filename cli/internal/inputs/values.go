@@ -30,8 +30,8 @@ type Sources struct {
 }
 
 // ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the inputs
-// whose arrays are given, and generates the others, except inputs with a default. Before it reads data, it checks that all inputs fit into memory. It
-// closes given. With --keep-going it adds unavailable inputs to given.Unavailable.
+// whose arrays are given, and generates the others, except inputs with a default. Before it reads data, it checks that
+// all inputs fit into memory. It closes given. With --keep-going it adds unavailable inputs to given.Unavailable.
 func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	defer given.Close()
 	if err := checkMemory(g, given); err != nil {
@@ -39,8 +39,8 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	}
 	for _, name := range sorted.Keys(given.arrays) {
 		if !isInput(g.Inputs, name) && given.Unavailable[name] == nil {
-			return nil, exit.UsageErrorf("input %q: its default cannot be overridden: the operators that read it need its value "+
-				"before the run", name)
+			return nil, exit.UsageErrorf("input %q: its default cannot be overridden: the operators that read it need its "+
+				"value before the run", name)
 		}
 	}
 	set, integers := newSet(s.Seed), integersFor(g)

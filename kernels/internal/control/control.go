@@ -479,15 +479,6 @@ func referenceOf(
 	}
 }
 
-// unknownResults returns results that have the dtypes of a graph's outputs and unknown shapes.
-func unknownResults(outs []graph.Output) []graph.Result {
-	results := make([]graph.Result, len(outs))
-	for i, out := range outs {
-		results[i] = graph.PartialType{DType: out.Value.Meta.DType}.Result()
-	}
-	return results
-}
-
 // metasOf returns the metas of tensors.
 func metasOf(in []*tensor.Tensor) []tensor.Meta {
 	metas := make([]tensor.Meta, len(in))

@@ -47,8 +47,8 @@ func (r repetition) results() []graph.Result {
 	return results
 }
 
-// outlines returns the outlines of the carried and the collected values in an iteration. They are valid if keepsShapes is
-// true. It returns nil if the dtype or the rank of a carried value changes.
+// outlines returns the outlines of the carried and the collected values in an iteration. They are valid if keepsShapes
+// is true. It returns nil if the dtype or the rank of a carried value changes.
 func (r repetition) outlines() (outlines []graph.PartialType, keepsShapes bool) {
 	inputs := make([]tensor.Meta, len(r.inputs))
 	areKnown := true
@@ -126,4 +126,13 @@ func (r repetition) repeatsLayouts(inputs []tensor.Meta, out []graph.Result) boo
 		}
 	}
 	return true
+}
+
+// unknownResults returns results that have the dtypes of a graph's outputs and unknown shapes.
+func unknownResults(outs []graph.Output) []graph.Result {
+	results := make([]graph.Result, len(outs))
+	for i, out := range outs {
+		results[i] = graph.PartialType{DType: out.Value.Meta.DType}.Result()
+	}
+	return results
 }

@@ -89,8 +89,10 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 		out[i] = &Value{graphValue: v}
 	}
 	isGraph := func(attr any) bool { _, ok := attr.(*graph.Graph); return ok }
-	hasBody := slices.ContainsFunc(slices.Collect(maps.Values(attrs)), isGraph)                  // the converter records the outlines
-	if !hasBody && slices.ContainsFunc(values, func(v *graph.Value) bool { return v.Dynamic }) { // the shape depends on data
+	isDynamic := func(v *graph.Value) bool { return v.Dynamic }
+	// For an op that runs graphs, the converter records the outlines.
+	hasBody := slices.ContainsFunc(slices.Collect(maps.Values(attrs)), isGraph)
+	if !hasBody && slices.ContainsFunc(values, isDynamic) { // the shape depends on data
 		n.recordOutlines(out, values[0].Node.Op, attrs, operands)
 	}
 	n.inferShapes(values, attrs)

@@ -14,8 +14,8 @@ import (
 
 // This file chooses the hints of a model's symbols: example sizes, at which the graph is built. Sizes of a model may
 // depend on each other although their symbols do not say so. For example, if a node adds a mask of the shape [1, T] to
-// scores of the shape [S, P+S], T must be P+S. If the conversion fails at all hints of a list, hintsFor changes the hints
-// so that sizes of the operands of the rejected node become equal.
+// scores of the shape [S, P+S], T must be P+S. If the conversion fails at all hints of a list, hintsFor changes the
+// hints so that sizes of the operands of the rejected node become equal.
 
 // HintSet is a set of example sizes: the i-th symbol has the size first+i*step.
 type HintSet struct{ First, Step int }

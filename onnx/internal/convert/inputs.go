@@ -93,7 +93,8 @@ func (m *Model) Declare(name string, dims []graph.Dim) error {
 	}
 	if given := inputs[i].Shape(); given != nil {
 		if len(given.Dim) != len(dims) {
-			return fmt.Errorf("input %q: the model declares %d dimensions, the given shape has %d", name, len(given.Dim), len(dims))
+			return fmt.Errorf("input %q: the model declares %d dimensions, the given shape has %d", name, len(given.Dim),
+				len(dims))
 		}
 		for k, dim := range given.Dim {
 			if n := dim.DimValue; n != nil && *n >= 0 && (!dims[k].IsNumber() || int64(dims[k].Size) != *n) {
@@ -187,8 +188,8 @@ func (im *importer) isDefault(weight *Value) bool {
 	return im.opts.constantDefaults == noDefaults || im.opts.constantDefaults == integerDefaults && !isInteger
 }
 
-// addDefaultInput adds an input with a default. It has the declared shape if the default has it too, otherwise the shape
-// of the default. If the options give the input another shape, the input has no default.
+// addDefaultInput adds an input with a default. It has the declared shape if the default has it too, otherwise the
+// shape of the default. If the options give the input another shape, the input has no default.
 func (im *importer) addDefaultInput(declared *pb.ValueInfoProto, weight *tensor.Tensor) (*Value, error) {
 	fixed := make([]graph.Dim, weight.Rank())
 	for i, size := range weight.Shape {
@@ -265,7 +266,8 @@ func (im *importer) declaredDims(name string, shape *pb.TensorShapeProto) ([]gra
 	given, isGiven := im.opts.Shapes[name]
 	if shape == nil { // the model does not declare the rank
 		if !isGiven {
-			return nil, errors.New("the model does not declare its rank: give its shape (--shape NAME=1,3,H,W, or Loader.Shapes)")
+			return nil, errors.New("the model does not declare its rank: give its shape (--shape NAME=1,3,H,W, or " +
+				"Loader.Shapes)")
 		}
 		dims := make([]graph.Dim, len(given))
 		for i, size := range given {

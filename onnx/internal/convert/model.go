@@ -90,8 +90,8 @@ func opsetsOf(imports []*pb.OperatorSetIDProto) (map[string]int, error) {
 	return versions, nil
 }
 
-// Signature returns a graph with the model's inputs and no nodes. It omits unsupported inputs. Inputs of unknown rank are
-// [graph.Value.Dynamic].
+// Signature returns a graph with the model's inputs and no nodes. It omits unsupported inputs. Inputs of unknown rank
+// are [graph.Value.Dynamic].
 func (m *Model) Signature() *graph.Graph {
 	im := m.importer(Options{})
 	im.graph.Symbols = map[string]graph.Bounds{}

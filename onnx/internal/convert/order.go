@@ -14,7 +14,8 @@ import (
 // files have their nodes in another order. A node uses its operands, and the values of the enclosing graph that its
 // nested graphs use.
 
-// sortNodes sorts the nodes of the main graph, of nested graphs and of functions: see [toposort.Order]. It sets m.cycles.
+// sortNodes sorts the nodes of the main graph, of nested graphs and of functions: see [toposort.Order]. It sets
+// m.cycles.
 func (m *Model) sortNodes() {
 	m.sortGraph(m.file.Proto.Graph, nil, 0)
 	for _, f := range m.file.Proto.Functions {
