@@ -126,6 +126,11 @@ func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err erro
 	if f.model, err = onnx.ReadWith(ctx, r, options); err != nil {
 		return program.WithFile(f.path, err)
 	}
+	for _, name := range sorted.Keys(f.Loader.Declared) {
+		if err := f.model.Declare(name, f.Loader.Declared[name]...); err != nil {
+			return program.WithFile(f.path, err)
+		}
+	}
 	if f.signature, err = f.model.Signature(); err != nil {
 		return program.WithFile(f.path, err)
 	}
@@ -169,7 +174,8 @@ func (f *File) parseJSON(ctx context.Context, r io.Reader, dir string) (err erro
 // IsModel reports whether the file is an ONNX model rather than a graph file.
 func (f *File) IsModel() bool { return f != nil && f.model != nil }
 
-// Inputs returns the inputs, with symbols for unknown sizes ([graph.Value.Dims]). Inputs of unknown rank are omitted.
+// Inputs returns the inputs, with symbols for unknown sizes ([graph.Value.Dims]). Inputs of unknown rank are
+// [graph.Value.Dynamic].
 func (f *File) Inputs() []*graph.Value {
 	if f == nil || f.signature == nil {
 		return nil

@@ -43,6 +43,9 @@ type Loader struct {
 	// Shapes are shapes of inputs, by name of the input. They determine the sizes of the symbols in the declared
 	// shapes. An input of unknown rank in an ONNX model requires a shape.
 	Shapes map[string][]int
+	// Declared declares the shapes of inputs of an ONNX model, by name of the input, in which sizes may be symbols: see
+	// [onnx.Model.Declare].
+	Declared map[string][]graph.Dim
 	// Lookup finds ops. If it is nil, the ops are those of package kernels. See [Lookup].
 	Lookup graph.Lookup
 	// Operators adds converters of ONNX operators that package onnx does not have. Replaced replaces converters of

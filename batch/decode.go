@@ -17,7 +17,7 @@ import (
 var extensions = []string{".npz", ".npy", ".png", ".jpg", ".jpeg", ".csv", ".jsonl", ".ndjson"}
 
 // decoder converts the contents of files to inputs of a graph. A file has the arrays of one run:
-//   - an .npz file has an array for each input of the graph,
+//   - an .npz file has an array for each input of the graph; the other formats do not override defaults,
 //   - an .npy file has the array of the only input,
 //   - an image is the only input, with the batch size 1 (images.go),
 //   - a .csv or .jsonl file has one row of all inputs in each line (rows.go).
@@ -53,6 +53,9 @@ func (d *decoder) decodeArchive(path string, data []byte) (map[string]*tensor.Te
 	in := map[string]*tensor.Tensor{}
 	for _, v := range d.graph.Inputs {
 		if !slices.Contains(archive.Names(), v.Name) {
+			if v.Default != nil {
+				continue
+			}
 			return nil, fmt.Errorf("the file has no array for input %q; it has %s", v.Name, strings.Join(archive.Names(), ", "))
 		}
 		t, err := archive.Read(v.Name)
@@ -68,16 +71,22 @@ func (d *decoder) decodeArchive(path string, data []byte) (map[string]*tensor.Te
 
 // decodeArray decodes an .npy file.
 func (d *decoder) decodeArray(data []byte) (map[string]*tensor.Tensor, error) {
-	if n := len(d.graph.Inputs); n != 1 {
+	inputs := requiredInputs(d.graph)
+	if n := len(inputs); n != 1 {
 		return nil, fmt.Errorf("the model has %d inputs, but an .npy file has only one array", n)
 	}
-	v := d.graph.Inputs[0]
+	v := inputs[0]
 	t, err := npz.ReadNPY(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, err
 	}
 	t, err = d.convert(v, t)
 	return map[string]*tensor.Tensor{v.Name: t}, err
+}
+
+// requiredInputs returns the inputs without a default.
+func requiredInputs(g *graph.Graph) []*graph.Value {
+	return slices.DeleteFunc(slices.Clone(g.Inputs), func(v *graph.Value) bool { return v.Default != nil })
 }
 
 // decodeImage decodes a PNG or JPEG file.

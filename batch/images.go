@@ -260,10 +260,11 @@ func (in *imageInput) acceptsSize(height, width int) bool {
 
 // imageInputOf describes the input of a model. It returns an error if the input cannot be images.
 func imageInputOf(g *graph.Graph) (imageInput, error) {
-	if len(g.Inputs) != 1 {
-		return imageInput{}, fmt.Errorf("the model has %d inputs, but images need a model with one input", len(g.Inputs))
+	inputs := requiredInputs(g)
+	if len(inputs) != 1 {
+		return imageInput{}, fmt.Errorf("the model has %d inputs, but images need a model with one input", len(inputs))
 	}
-	v := g.Inputs[0]
+	v := inputs[0]
 	shape := declaredShape(v)
 	in := imageInput{value: v, isFloat: v.Meta.DType == tensor.Float32}
 	if !in.isFloat && v.Meta.DType != tensor.Uint8 {

@@ -36,10 +36,11 @@ type column struct {
 	strings   []string                     // used instead of data if the elements stand for strings
 }
 
-// columns returns an empty column for each input of the graph.
+// columns returns an empty column for each input of the graph that has no default.
 func (d *decoder) columns() ([]*column, error) {
-	list := make([]*column, len(d.graph.Inputs))
-	for i, v := range d.graph.Inputs {
+	inputs := requiredInputs(d.graph)
+	list := make([]*column, len(inputs))
+	for i, v := range inputs {
 		shape, err := rowShape(v)
 		if err != nil {
 			return nil, err

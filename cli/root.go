@@ -103,6 +103,11 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 		calibrateCommand(), prove.Command(),
 		view.Command(ext), convertCommand(ext), catalogue.Command(ext), check.Command(ext),
 		schemaCommand(ext), versionCommand())
+	for _, c := range root.Commands() {
+		if c.Flags().Lookup("dim") != nil || c.Name() == "serve" || c.Name() == "check" {
+			ext.ShapeFlag(c)
+		}
+	}
 	for _, added := range ext.AddedCommands {
 		c := *added // a copy, because newRoot may be called again
 		c.RunE = exit.WithExitCode(added.RunE)

@@ -158,14 +158,16 @@ func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Ten
 	return nil
 }
 
-// orderInputs stores the given inputs in `ordered`, in the order of the graph. The entry of a missing input is nil. An
-// unknown name is an error.
+// orderInputs stores the given inputs in `ordered`, in the order of the graph. The entry of a missing input is
+// its default, or nil. An unknown name is an error.
 func orderInputs(inputs []*graph.Value, given map[string]*tensor.Tensor, ordered []*tensor.Tensor) error {
 	found := 0
 	for i, v := range inputs {
 		input, isGiven := given[v.Name]
 		if isGiven {
 			found++
+		} else {
+			input = v.Default
 		}
 		ordered[i] = input
 	}

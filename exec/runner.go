@@ -233,6 +233,7 @@ func (r *Runner) runInSegments(ctx context.Context, inputs map[string]*tensor.Te
 	if ctx == nil {
 		return nil, errNoContext
 	}
+	inputs = graph.FillDefaults(r.graph.Inputs, inputs) // makeReleasable must know them
 	orderedInputs := make([]*tensor.Tensor, len(r.graph.Inputs))
 	if err := orderInputs(r.graph.Inputs, inputs, orderedInputs); err != nil {
 		return nil, err

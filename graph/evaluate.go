@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ var errNoGraph = errors.New("the graph is nil")
 func (g *Graph) bindInputs(inputs map[string]*tensor.Tensor) (map[*Value]*tensor.Tensor, error) {
 	tensors := map[*Value]*tensor.Tensor{}
 	for _, v := range g.Inputs {
-		t := inputs[v.Name]
+		t := cmp.Or(inputs[v.Name], v.Default)
 		if t == nil {
 			return nil, fmt.Errorf("input %q is missing", v.Name)
 		}

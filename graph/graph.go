@@ -83,6 +83,8 @@ type Value struct {
 	// [Value.Data] returns the unpacked data.
 	Const  *tensor.Tensor
 	Packed *Packed
+	// Default is the tensor of an input for runs that do not give one; nil if each run must give one.
+	Default *tensor.Tensor
 	// Pin is the layout in which all nodes must read an input or a constant. For the result of a node, the Pin of the
 	// node applies instead.
 	Pin Pin

@@ -1,7 +1,9 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/graphrun/graphrun/sym"
@@ -21,17 +23,76 @@ import (
 // sizes of the PartialType, with a new symbol for each unknown size, or is nil if the rank is unknown. Results of nodes
 // that depend on a Dynamic value remain Dynamic, too. A value that is a view only for some sizes has no Alias.
 func (g *Graph) Unbacked() *Symbolic {
-	u := new(unbacked)
-	// With insideFork, inference adds no guards, because u.infer runs it in sym.Fork.
-	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), insideFork: true, unbacked: u}
-	copied := u.symbolic.Graph
-	copied.symbolicState = u.symbolic
-	for _, n := range copied.Nodes {
+	u := newUnbacked(g)
+	for _, n := range u.symbolic.Graph.Nodes {
 		if len(n.Out) > 0 && n.Out[0].Dynamic {
 			u.infer(n)
 		}
 	}
 	return u.symbolic
+}
+
+// newUnbacked returns the state of Unbacked for a copy of the graph.
+func newUnbacked(g *Graph) *unbacked {
+	u := new(unbacked)
+	// With insideFork, inference adds no guards, because u.infer runs it in sym.Fork.
+	u.symbolic = &Symbolic{Env: sym.NewEnv(), Hints: sym.Binding{}, Graph: g.Clone(), insideFork: true, unbacked: u}
+	u.symbolic.Graph.symbolicState = u.symbolic
+	return u
+}
+
+// OutlinesFor infers a subgraph, such as the body of a loop, for inputs whose sizes may be unknown. It returns the
+// outlines of the outputs. sameShape reports whether an output has the shape of an input for all sizes. Equal sizes of
+// the inputs have the same form ([sym.Int.Same]).
+func (g *Graph) OutlinesFor(in []tensor.Type) (outlines []PartialType, sameShape func(output, input int) bool,
+	err error) {
+	hasControlFlow := func(n *Node) bool { return n.Op == nil || n.Op.TakenBranch != nil || n.Op.Repeats != nil }
+	if len(in) != len(g.Inputs) || slices.ContainsFunc(g.Nodes, hasControlFlow) {
+		return nil, nil, errors.New("the graph does not take these inputs, or has control flow")
+	}
+	u := newUnbacked(g)
+	copied := u.symbolic.Graph
+	copied.sizes = maps.Clone(copied.sizes)
+	if copied.sizes == nil {
+		copied.sizes = map[string]sym.Int{}
+	}
+	symbols := map[string]sym.Int{} // for each unknown size of in, the symbol of u
+	for i, v := range copied.Inputs {
+		shape := slices.Clone(in[i].Shape)
+		for k, size := range shape {
+			if _, known := size.Known(); known {
+				continue
+			}
+			text := size.String()
+			if _, exists := symbols[text]; !exists {
+				symbols[text] = u.shape([]int{-1})[0]
+				u.usedSymbols = u.nextSymbol
+			}
+			shape[k] = symbols[text]
+		}
+		for k, dim := range v.Dims {
+			if dim.Symbol != "" && k < len(shape) {
+				copied.sizes[dim.Symbol] = shape[k]
+			}
+		}
+		v.Type = tensor.NewType(in[i].DType, shape...)
+		v.Meta, v.Dims, v.Dynamic = v.Type.AtHints(), nil, false
+	}
+	for _, n := range copied.Nodes {
+		if n.undecoded.dependOn(copied.sizes) {
+			n.Attrs = nil
+		}
+		u.infer(n)
+	}
+	for _, output := range copied.Outputs {
+		outlines = append(outlines, output.Value.outline())
+	}
+	sameShape = func(output, input int) bool {
+		a, b := copied.Outputs[output].Value, copied.Inputs[input]
+		return !a.Dynamic && a.Type.DType == b.Type.DType && len(a.Type.Shape) == len(b.Type.Shape) &&
+			slices.EqualFunc(a.Type.Shape, b.Type.Shape, func(x, y sym.Int) bool { return x.Simplify().Same(y) })
+	}
+	return outlines, sameShape, nil
 }
 
 // unbacked is the state of [Graph.Unbacked].

@@ -137,6 +137,7 @@ func (s *saver) save(w io.Writer) error {
 	if err := s.graph.Err(); err != nil {
 		return fmt.Errorf("a graph with mistakes is not written: %w", err)
 	}
+	s.graph = s.graph.WithConstantDefaults() // a graph file has no defaults of inputs
 	g, out := s.graph, bufio.NewWriter(w)
 	line := "\n" + s.indent
 	out.WriteString("{" + line + "  \"version\": 1")

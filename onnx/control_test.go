@@ -34,6 +34,7 @@ func TestIf(t *testing.T) {
 
 func TestIfOfAConstantIsInlined(t *testing.T) {
 	p := choice()
+	p.Input = p.Input[:1] // as an input, cond would be the default of a run
 	p.Initializer = []*pb.TensorProto{{Name: "cond", DataType: int32(tBool), Int32Data: []int32{1}}}
 	g, err := toGraph(model(13, p), Options{})
 	require.NoError(t, err)
@@ -121,7 +122,7 @@ func TestLoopOfGrowingValue(t *testing.T) {
 	require.Equal(t, []float32{1, 7, 7, 7}, floatsOf(t, out["y"]))
 
 	// A loop with a known number of iterations is unrolled.
-	g.Initializer = []*pb.TensorProto{int64s("trips", nil, 2)}
+	g.Initializer, g.Input = []*pb.TensorProto{int64s("trips", nil, 2)}, g.Input[1:]
 	converted, err := toGraph(model(13, g), Options{})
 	require.NoError(t, err)
 	require.False(t, converted.Dynamic())

@@ -35,8 +35,8 @@ type Options struct {
 	// converter.
 	Replaced Operators
 
-	// UnavailableInputs has the reasons why inputs are not available, by input. [Model.GraphSome] omits the nodes that use
-	// these inputs. [Model.Graph] ignores UnavailableInputs.
+	// UnavailableInputs has the reasons why inputs are not available, by input. [Model.GraphSome] omits the nodes that
+	// use these inputs. [Model.Graph] ignores UnavailableInputs.
 	UnavailableInputs map[string]error
 
 	// Context, if not nil, cancels the conversion. The error of a cancelled conversion is the context's cause.
@@ -128,8 +128,17 @@ func (m *Model) checkOpened() error {
 	return nil
 }
 
-// Signature returns a graph with the model's inputs and no nodes. It omits inputs of unknown rank and unsupported
-// inputs, which [Model.Graph] rejects.
+// Declare declares the shape of an input whose rank the model does not declare. A size is a number, a symbol or an
+// expression. For an input of declared rank, Declare replaces the sizes that are not numbers.
+func (m *Model) Declare(input string, dims ...graph.Dim) error {
+	if err := m.checkOpened(); err != nil {
+		return err
+	}
+	return m.model.Declare(input, dims)
+}
+
+// Signature returns a graph with the model's inputs and no nodes. It omits unsupported inputs, which [Model.Graph]
+// rejects. Inputs of unknown rank are [graph.Value.Dynamic]: Model.Graph needs their shapes.
 func (m *Model) Signature() (*graph.Graph, error) {
 	if err := m.checkOpened(); err != nil {
 		return nil, err

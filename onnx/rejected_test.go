@@ -95,7 +95,7 @@ func TestRejectedCalls(t *testing.T) {
 		"elements of float32 have 4 bytes, elements of int64 have 8")
 	checkRejected(t, node1("RMSNormalization", nil, names("y"), attrInt("stash_type", int64(pb.Double))),
 		[][]any{{2, 4}, {4}}, "stash_type float64 is not supported")
-	skip := node1("SkipLayerNormalization", nil, names("y", "mean"))
+	skip := node1("SkipSimplifiedLayerNormalization", nil, names("y", "mean"))
 	skip.Domain = "com.microsoft"
 	checkRejected(t, skip, [][]any{{1, 2, 4}, {1, 2, 4}, {4}}, `output 1 ("mean") is not supported`)
 }

@@ -85,12 +85,10 @@ var operatorsSince = map[int]string{
 
 // restrictions has [SupportedOperator.Restrictions] by domain and name of the operator.
 var restrictions = map[string][]string{
-	"Constant":         {"no sparse tensors"},
 	"DeformConv":       {"two spatial dimensions, padded alike on both sides"},
 	"MaxRoiPool":       {"regions and sizes of images must be known before the graph runs"},
 	"QuantizeLinear":   {"quantized elements of 4, 8 and 16 bits"},
 	"RMSNormalization": {"stash_type 1"},
-	"Scan":             {"operator set 8: no lengths of sequences"},
 	"SequenceMap":      {"sequences of known length"},
 	"SplitToSequence":  {"a number of parts that depends on data: axis 0"},
 	"TfIdfVectorizer":  {"no strings"},
@@ -119,8 +117,7 @@ var restrictions = map[string][]string{
 	"ai.onnx.ml.TreeEnsembleClassifier":              {singleProbit, "base_values: one for each class with weights"},
 	"ai.onnx.ml.ZipMap":                              {"the maps must be results of the model"},
 	"com.microsoft.RotaryEmbedding":                  {"no is_packed_batching", "scale 1"},
-	"com.microsoft.SkipLayerNormalization":           {"outputs 1 and 2 must be unused"},
-	"com.microsoft.SkipSimplifiedLayerNormalization": {"outputs 1 and 2 must be unused"},
+	"com.microsoft.SkipSimplifiedLayerNormalization": {"output 1 must be unused"},
 }
 
 const (

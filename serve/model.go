@@ -93,7 +93,8 @@ func (m *model) findPorts(g *graph.Graph) error {
 	}
 	for _, v := range g.Inputs {
 		m.inputs = append(m.inputs,
-			port{name: v.Name, dtype: v.Meta.DType, labels: g.Labels[v.Name], shape: inputShape(v)})
+			port{name: v.Name, dtype: v.Meta.DType, labels: g.Labels[v.Name], shape: inputShape(v),
+				isOptional: v.Default != nil})
 	}
 	for i, output := range symbolicGraph.Outputs {
 		p := port{name: output.Name, dtype: g.Outputs[i].Value.Meta.DType, labels: g.Labels[output.Name]}

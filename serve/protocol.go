@@ -58,6 +58,8 @@ type port struct {
 	dtype  tensor.DType
 	shape  []int        // -1 for a size that requests determine; nil if the rank depends on data
 	labels graph.Labels // the strings that integer elements stand for, if any
+
+	isOptional bool // whether the input has a default
 }
 
 // isText reports whether the elements of the port are strings.
@@ -97,7 +99,7 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 		return nil, fmt.Errorf("%d bytes follow the data of the last input", len(binaryData))
 	}
 	for _, p := range m.inputs {
-		if decoded.inputs[p.name] == nil {
+		if decoded.inputs[p.name] == nil && !p.isOptional {
 			return nil, fmt.Errorf("input %q is missing", p.name)
 		}
 	}

@@ -215,8 +215,8 @@ func (s *Server) accept() bool {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
-	// A deadline applies to all later responses of the connection, too: each response sets it. A run ends after Timeout at
-	// the latest, and its response takes at most the same time.
+	// A deadline applies to all later responses of the connection, too: each response sets it. A run ends after Timeout
+	// at the latest, and its response takes at most the same time.
 	_ = http.NewResponseController(w).SetWriteDeadline(start.Add(2 * s.options.Timeout))
 	route, err := s.answer(w, r)
 	status := http.StatusOK
@@ -358,12 +358,16 @@ func (m *model) metadata(all []*model) any {
 
 // portDocs describes ports.
 func portDocs(ports []port) []portDoc {
-	list := make([]portDoc, len(ports))
-	for i, p := range ports {
-		list[i] = portDoc{Name: p.name, Datatype: p.datatype(), Shape: append([]int{}, p.shape...)}
-		if p.shape == nil { // the protocol has no unknown rank
-			list[i].Shape = []int{-1}
+	list := []portDoc{}
+	for _, p := range ports {
+		if p.isOptional {
+			continue // the protocol has no optional inputs: clients would have to send all weights of some models
 		}
+		doc := portDoc{Name: p.name, Datatype: p.datatype(), Shape: append([]int{}, p.shape...)}
+		if p.shape == nil { // the protocol has no unknown rank
+			doc.Shape = []int{-1}
+		}
+		list = append(list, doc)
 	}
 	return list
 }

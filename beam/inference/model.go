@@ -207,6 +207,9 @@ func (m *model) inputs(e Element) (in map[string]*tensor.Tensor, err error) {
 	in = make(map[string]*tensor.Tensor, len(given))
 	for _, v := range m.graph.Inputs {
 		t := given[v.Name]
+		if t == nil && v.Default != nil {
+			continue
+		}
 		if t == nil {
 			return nil, fmt.Errorf("input %q is missing", v.Name)
 		}

@@ -13,8 +13,11 @@ import (
 // dimension, for the characters, and the input is an int64 tensor of codes.
 func IsText(array tensor.Meta, v *graph.Value) bool {
 	rank := len(v.Meta.Shape)
-	if v.Dims != nil {
+	switch {
+	case v.Dims != nil:
 		rank = len(v.Dims)
+	case v.Dynamic: // any rank
+		rank = len(array.Shape) - 1
 	}
 	return v.Meta.DType == tensor.Int64 && len(array.Shape) == rank+1 &&
 		(array.DType == tensor.Uint32 || array.DType == tensor.Uint8)

@@ -44,6 +44,12 @@ type Axis struct {
 func Symbol(g *graph.Graph, fixed map[string]int) (string, error) {
 	symbol := ""
 	for _, v := range g.Inputs {
+		if v.HasConstantDefault() {
+			continue // a run that overrides it is not joined
+		}
+		if v.Default != nil {
+			return "", fmt.Errorf("input %q has a default and a symbolic shape", v.Name)
+		}
 		if len(v.Dims) == 0 || v.Dims[0].Symbol == "" || symbol != "" && v.Dims[0].Symbol != symbol {
 			return "", fmt.Errorf("the first dimension of input %q is not a symbol that all inputs share", v.Name)
 		}
@@ -129,7 +135,7 @@ func Prove(ctx context.Context, p *program.Program, g *graph.Graph, symbol strin
 // size, and other is g with another one.
 func (a *Axis) proveAt(g, sized, other *graph.Graph) error {
 	rowDims := map[string]int{} // by input: the dimension of the rows
-	for _, input := range g.Inputs {
+	for _, input := range sized.Inputs {
 		rowDims[input.Name] = 0
 	}
 	// FollowOpen finds the dimension of the rows in each output, or -1 if the output has no rows.

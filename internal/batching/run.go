@@ -16,8 +16,8 @@ type Run struct {
 }
 
 // NewRun returns a run. The inputs must be contiguous. The run cannot be joined if the receiver is nil, if the inputs
-// are invalid, or if the number of rows is 0 or not below the maximum of a batch. NewRun plans the program for the
-// run's sizes. If the context ends first, the run is not joined.
+// are invalid or override a default, or if the number of rows is 0 or not below the maximum of a batch. NewRun plans
+// the program for the run's sizes. If the context ends first, the run is not joined.
 func (a *Axis) NewRun(ctx context.Context, in map[string]*tensor.Tensor) *Run {
 	run := a.NewSingleRun(in)
 	if run.Rows > 0 && a.exact {
@@ -30,7 +30,7 @@ func (a *Axis) NewRun(ctx context.Context, in map[string]*tensor.Tensor) *Run {
 // not join the run.
 func (a *Axis) NewSingleRun(in map[string]*tensor.Tensor) *Run {
 	run := &Run{In: in}
-	if a == nil {
+	if a == nil || a.program.Overrides(in) {
 		return run
 	}
 	sizes, err := a.sizesOf(in)

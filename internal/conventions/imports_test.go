@@ -62,6 +62,7 @@ func TestLayers(t *testing.T) {
 		// A storage asks the machine whether its memory is available.
 		"tensor":           tensors,
 		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {},
+		"internal/toposort": {},
 		"internal/interrupt": {}, "internal/diskcache": tensors,
 		"internal/graphdraw": {}, "internal/strided": {"internal/machine"},
 		"internal/axes":     tensors,
@@ -92,7 +93,7 @@ func TestLayers(t *testing.T) {
 		"iter": with("expr", "internal/axes", "internal/jit", "internal/lane", "internal/loops", "internal/workerpool",
 			"internal/interrupt"),
 		// A graph is independent of files, of execution and of generated code.
-		"graph": with("expr", "internal/lane", "iter/rule", "internal/numerals", "internal/interrupt"),
+		"graph": with("expr", "internal/lane", "iter/rule", "internal/numerals", "internal/interrupt", "internal/toposort"),
 		// Formats depend on graphs and tensors, not on packages that run them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},

@@ -26,6 +26,16 @@ const hashBlock = 1 << 20
 func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
 	withoutConstants := *g
 	withoutConstants.Constants = nil // a graph file may name files of constants; instead, data writes the elements below
+	withoutConstants.Inputs = make([]*graph.Value, len(g.Inputs))
+	constants := slices.Clone(g.Constants)
+	for i, v := range g.Inputs {
+		input := *v
+		withoutConstants.Inputs[i] = &input
+		if v.Default != nil { // a graph file would have a constant instead
+			input.Default = nil
+			constants = append(constants, &graph.Value{Name: v.Name, Const: v.Default})
+		}
+	}
 	if err := graphfile.Save(h, &withoutConstants); err != nil {
 		return fmt.Errorf("digest of the graph: %w", err)
 	}
@@ -37,7 +47,7 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 	g.Values(func(v *graph.Value) {
 		fmt.Fprintf(h, "value %q %v %v %v %d\n", v.Name, v.Meta.DType, v.Meta.Shape, v.Meta.Strides, v.Meta.Offset)
 	})
-	for _, v := range g.Constants {
+	for _, v := range constants {
 		fmt.Fprintf(h, "data %q\n", v.Name)
 		if err := data(v); err != nil {
 			return err

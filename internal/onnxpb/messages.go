@@ -3,6 +3,8 @@
 // are skipped, as protobuf skips unknown fields.
 package onnxpb
 
+import "slices"
+
 // DataType is the element type of a tensor. Tensors have it as an int32, as onnx.proto declares it.
 type DataType int32
 
@@ -47,6 +49,9 @@ const (
 	AttributeFloats
 	AttributeInts
 	AttributeStrings
+	_ // TENSORS
+	_ // GRAPHS
+	AttributeSparseTensor
 )
 
 // External is the location of a tensor whose data is in another file.
@@ -135,6 +140,18 @@ func (m *NodeProto) fields(c *coder) {
 	c.codeText(8, &m.Overload)
 }
 
+// Graphs returns the graphs in the attributes of the node.
+func (m *NodeProto) Graphs() (list []*GraphProto) {
+	for _, a := range m.Attribute {
+		for _, g := range append(slices.Clone(a.Graphs), a.G) {
+			if g != nil {
+				list = append(list, g)
+			}
+		}
+	}
+	return list
+}
+
 // AttributeProto is an attribute of a node. Type selects the field with its value.
 type AttributeProto struct {
 	Name, RefAttrName string
@@ -148,6 +165,7 @@ type AttributeProto struct {
 	Ints              []int64
 	Strings           [][]byte
 	Graphs            []*GraphProto
+	SparseTensor      *SparseTensorProto
 }
 
 func (m *AttributeProto) fields(c *coder) {
@@ -163,6 +181,7 @@ func (m *AttributeProto) fields(c *coder) {
 	codeMessages(c, 11, &m.Graphs)
 	codeNumber(c, 20, int32Format, (*int32)(&m.Type))
 	c.codeText(21, &m.RefAttrName)
+	codeMessage(c, 22, &m.SparseTensor)
 }
 
 // TensorProto is a tensor. Its elements are in RawData, in the field of their type, or in another file.
@@ -206,10 +225,25 @@ func (m *Segment) fields(c *coder) {
 	codeNumber(c, 2, int64Format, &m.End)
 }
 
-// SparseTensorProto is a sparse tensor.
-type SparseTensorProto struct{ Values *TensorProto }
+// SparseTensorProto is a sparse tensor, whose name is the name of its values.
+type SparseTensorProto struct {
+	Values, Indices *TensorProto
+	Dims            []int64
+}
 
-func (m *SparseTensorProto) fields(c *coder) { codeMessage(c, 1, &m.Values) }
+func (m *SparseTensorProto) fields(c *coder) {
+	codeMessage(c, 1, &m.Values)
+	codeMessage(c, 2, &m.Indices)
+	codeNumbers(c, 3, int64Format, &m.Dims)
+}
+
+// Name returns the name of the tensor.
+func (m *SparseTensorProto) Name() string {
+	if m.Values == nil {
+		return ""
+	}
+	return m.Values.Name
+}
 
 // StringStringEntryProto is an entry of a map.
 type StringStringEntryProto struct{ Key, Value string }

@@ -70,6 +70,9 @@ type Program struct {
 	nondegenerateFound bool
 	nondegenerateSizes []int
 
+	defaults    []*graph.Value // the inputs with defaults
+	overridable *overridable   // nil if no default is a constant of the program
+
 	copyPricesOnce sync.Once
 	copyPrices     *copyPrices // see WithoutCopy
 }
@@ -130,6 +133,18 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
+	if constants := g.WithConstantDefaults(); constants != g {
+		p, err := newProgram(constants, options)
+		if err == nil {
+			p.origin, p.overridable = weak.Make(g), newOverridable(g, options)
+		}
+		return p, err
+	}
+	return newProgram(g, options)
+}
+
+// newProgram is [New] for a graph whose defaults are not to be replaced by constants.
+func newProgram(g *graph.Graph, options Options) (*Program, error) {
 	if err := options.complete(g); err != nil {
 		return nil, err
 	}
@@ -145,6 +160,7 @@ func New(g *graph.Graph, options Options) (*Program, error) {
 	}
 	program.bindings = lru.NewWithIdle[sizesKey](maxBindings, max(options.MemoryLimit, 0), maxArenas,
 		(*Binding).dropSessions)
+	program.defaults = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *graph.Value) bool { return v.Default == nil })
 	program.findOpenSymbols()
 	if err := program.checkHints(); err != nil {
 		return nil, err
@@ -177,6 +193,10 @@ func (p *Program) addPins() error {
 
 // Run runs the program on inputs by name and returns the outputs by name. The root package documents it.
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	p, in, err := p.forInputs(in)
+	if err != nil {
+		return nil, err
+	}
 	binding, err := p.bindingForInputs(ctx, in)
 	if err != nil {
 		return nil, err
@@ -188,6 +208,10 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 // RunInto runs the program like [Program.Run], and writes outputs into the caller's tensors. The root package documents
 // it.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
+	p, in, err := p.forInputs(in)
+	if err != nil {
+		return err
+	}
 	binding, err := p.bindingForInputs(ctx, in)
 	if err != nil {
 		return err

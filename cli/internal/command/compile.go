@@ -34,12 +34,16 @@ func (c *Compile) Check(cmd *cobra.Command) error {
 	if err := CheckThreads(c.threads); err != nil {
 		return err
 	}
+	if _, err := c.ext.Declared(); err != nil {
+		return err
+	}
 	return c.cache.Check(cmd)
 }
 
 // Loader returns the loader of models.
 func (c *Compile) Loader() graphrun.Loader {
-	return graphrun.Loader{Lookup: c.ext.Lookup, Operators: c.ext.Operators, Cache: c.cache.Option()}
+	declared, _ := c.ext.Declared() // checked by Check
+	return graphrun.Loader{Declared: declared, Lookup: c.ext.Lookup, Operators: c.ext.Operators, Cache: c.cache.Option()}
 }
 
 // Options returns the options of [graphrun.Compile].

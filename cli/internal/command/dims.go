@@ -123,3 +123,36 @@ func DimFlag(cmd *cobra.Command, dims *[]string) {
 	cmd.Flags().StringArrayVar(dims, "dim", nil, "size of a symbolic dimension, as in `N=8` (repeatable); "+
 		NoSymbolsHelp)
 }
+
+// ShapeFlag adds --shape.
+func (e *Extensions) ShapeFlag(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&e.shapes, "shape", nil, "shape of an input whose rank an ONNX model does not declare, as "+
+		"in `x=1,3,H,W` (repeatable); H and W are symbols, whose sizes --dim gives")
+}
+
+// Declared returns the shapes of --shape by input.
+func (e *Extensions) Declared() (map[string][]graph.Dim, error) {
+	shapes := map[string][]graph.Dim{}
+	for _, text := range e.shapes {
+		name, sizes, ok := strings.Cut(text, "=")
+		if _, exists := shapes[name]; !ok || name == "" || exists {
+			return nil, exit.UsageErrorf("--shape %s: want an input and its sizes, once for each input, as in x=1,3,H,W", text)
+		}
+		shapes[name] = []graph.Dim{}
+		for size := range strings.SplitSeq(sizes, ",") {
+			if sizes == "" {
+				break // no dimensions
+			}
+			size = strings.TrimSpace(size)
+			dim := graph.Dim{Expr: size}
+			if number, err := strconv.Atoi(size); err == nil {
+				dim = graph.Dim{Size: number}
+			}
+			if size == "" || dim.Size < 0 {
+				return nil, exit.UsageErrorf("--shape %s: %q is not a size", text, size)
+			}
+			shapes[name] = append(shapes[name], dim)
+		}
+	}
+	return shapes, nil
+}

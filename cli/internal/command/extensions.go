@@ -24,6 +24,7 @@ type Extensions struct {
 	Passes          []passes.Pass // replaces the built-in passes if not nil
 	AddedCommands   []*cobra.Command
 	lookup          graph.Lookup // set by Complete
+	shapes          []string     // the values of --shape
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name or with the

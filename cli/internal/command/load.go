@@ -19,7 +19,12 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 	if err != nil {
 		return nil, err
 	}
-	l := graphrun.Loader{Sizes: sizes, KeepGoing: keepGoing, Cache: cache, Lookup: e.Lookup, Operators: e.Operators}
+	declared, err := e.Declared()
+	if err != nil {
+		return nil, err
+	}
+	l := graphrun.Loader{Declared: declared, Sizes: sizes, KeepGoing: keepGoing, Cache: cache, Lookup: e.Lookup,
+		Operators: e.Operators}
 	f, err := l.OpenContext(ctx, path)
 	if err != nil {
 		return nil, exit.UsageError(err)

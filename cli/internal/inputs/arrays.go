@@ -137,7 +137,7 @@ func (s Sources) findMissing(inputs []*graph.Value, out *Arrays) error {
 		return nil
 	}
 	for _, v := range inputs {
-		if _, ok := out.arrays[v.Name]; ok || out.Unavailable[v.Name] != nil {
+		if _, ok := out.arrays[v.Name]; ok || out.Unavailable[v.Name] != nil || v.Default != nil {
 			continue
 		}
 		// This text follows "input NAME" or "it".

@@ -83,6 +83,12 @@ func (a *Arrays) rejectUnknownSizes(inputs []*graph.Value, b bindings) {
 // bindArray binds the symbols of input v to the sizes of array a. If it returns an error, it has bound no symbol.
 func (b *bindings) bindArray(v *graph.Value, a array) error {
 	meta, shape := a.meta, a.shape()
+	if v.Dynamic { // the array determines the rank
+		if !a.isText && !arrays.IsCompatible(meta.DType, v.Meta.DType) {
+			return fmt.Errorf("the file holds %v, the graph wants %v", meta.DType, v.Meta.DType)
+		}
+		return nil
+	}
 	fitsDType := a.isText || arrays.IsCompatible(meta.DType, v.Meta.DType)
 	fitsShape := len(shape) == len(v.Dims) // the sizes are compared below
 	if v.Dims == nil {

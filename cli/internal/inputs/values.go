@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/arrays"
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -29,12 +30,18 @@ type Sources struct {
 }
 
 // ReadValues returns a tensor for every input of a bound graph, in the input's declared layout. It reads the inputs
-// whose arrays are given, and generates the others. Before it reads data, it checks that all inputs fit into memory. It
-// closes given. With --keep-going it adds unavailable inputs to given.Unavailable.
+// whose arrays are given, and generates the others, except inputs with a default. Before it reads data, it checks that
+// all inputs fit into memory. It closes given. With --keep-going it adds unavailable inputs to given.Unavailable.
 func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	defer given.Close()
 	if err := checkMemory(g, given); err != nil {
 		return nil, err
+	}
+	for _, name := range sorted.Keys(given.arrays) {
+		if !isInput(g.Inputs, name) && given.Unavailable[name] == nil {
+			return nil, exit.UsageErrorf("input %q: its default cannot be overridden: the operators that read it need its "+
+				"value before the run", name)
+		}
 	}
 	set, integers := newSet(s.Seed), integersFor(g)
 	set.unusedNote = given.unusedArrays()
@@ -43,6 +50,12 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 			continue
 		}
 		a, isGiven := given.arrays[v.Name]
+		switch {
+		case isGiven:
+			v.Default = nil // plans for the given value
+		case v.Default != nil:
+			continue
+		}
 		t, err := s.value(v, a, g.Labels[v.Name], integers)
 		switch {
 		case err != nil:

@@ -38,7 +38,8 @@ func LoadWorkload(ctx context.Context, ext *command.Extensions, path string, dim
 		return w, err
 	}
 	inputSet, err := src.ReadValues(g, given)
-	return Workload{g, inputSet}, err
+	// Without the defaults, the program need not be ready to override them, and keeps no weights for that.
+	return Workload{g.WithConstantDefaults(), inputSet}, err
 }
 
 // Load reads a graph file or a model, and the headers of the arrays for its inputs. The symbols are bound by dims (the

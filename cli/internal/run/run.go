@@ -211,6 +211,7 @@ func loadWork(ctx context.Context, path string, f flags) (w runWork, err error) 
 	}
 	if w.inputs, err = f.sources.ReadValues(w.runGraph, given); err == nil {
 		w.dropInputs(given)
+		w.runGraph = w.runGraph.WithConstantDefaults()
 	}
 	return w, err
 }

@@ -129,7 +129,20 @@ func inferLoop(c *graph.Call) ([]graph.Result, error) {
 	case c.HasOperand(0) && !kit.HaveOneElement(c, 0) || c.HasOperand(1) && !kit.HaveOneElement(c, 1):
 		return nil, errors.New("max_trip_count and condition must have one element")
 	}
-	return unknownResults(attrs.Body.Outputs[1:]), nil
+	// The iteration and the condition, then the carried values and the values of the enclosing graph.
+	inputs := []tensor.Type{tensor.NewType(tensor.Int64), tensor.NewType(tensor.Bool)}
+	for i := 2; i < len(c.In); i++ {
+		inputs = append(inputs, c.Type(i))
+	}
+	length := -1
+	if attrs.Trips != nil {
+		if trips, known := attrs.Trips.Known(); known {
+			length = trips
+		}
+	}
+	axisOf := func(int) int { return 0 }
+	return repetition{body: attrs.Body, inputs: inputs, before: 2, unused: 1, carried: attrs.Carried, length: length,
+		axisOf: axisOf}.results(), nil
 }
 
 // runLoop runs the iterations. It releases the memory of carried values and collected values as soon as they are unused
@@ -229,7 +242,41 @@ func inferScan(c *graph.Call) ([]graph.Result, error) {
 	if count := len(attrs.OutputAxes); count != 0 && count != outputs-attrs.States {
 		return nil, fmt.Errorf("scan_output_axes has %d numbers, want %d", count, outputs-attrs.States)
 	}
-	return unknownResults(attrs.Body.Outputs), nil
+	types := make([]tensor.Type, len(c.In))
+	for i := range types {
+		types[i] = c.Type(i)
+	}
+	length := -1
+	for k := range attrs.Scanned {
+		slice, axis := &types[attrs.States+k], attrs.inputAxis(k)
+		axis, err := tensor.WrapDim(axis, len(slice.Shape))
+		if err != nil || len(slice.Shape) == 0 {
+			return unknownResults(attrs.Body.Outputs), nil // the run reports the error
+		}
+		if size, known := slice.Shape[axis].Known(); known {
+			length = size
+		}
+		*slice = tensor.Type{DType: slice.DType, Shape: slices.Delete(slices.Clone(slice.Shape), axis, axis+1),
+			Strides: slices.Delete(slices.Clone(slice.Strides), axis, axis+1)}
+	}
+	return repetition{body: attrs.Body, inputs: types, carried: attrs.States, length: length,
+		axisOf: attrs.outputAxis}.results(), nil
+}
+
+// inputAxis returns the scanned dimension of scanned operand k, which may be negative.
+func (attrs *scanAttrs) inputAxis(k int) int {
+	if k < len(attrs.InputAxes) {
+		return attrs.InputAxes[k]
+	}
+	return 0
+}
+
+// outputAxis returns the dimension along which collected value k is stacked.
+func (attrs *scanAttrs) outputAxis(k int) int {
+	if k < len(attrs.OutputAxes) {
+		return attrs.OutputAxes[k]
+	}
+	return 0
 }
 
 // runScan runs the body for each index. It releases states and collected values of the body as soon as they are unused.
@@ -272,10 +319,7 @@ func (attrs *scanAttrs) scannedAxes(in []*tensor.Tensor) (axes []int, length int
 	axes = make([]int, attrs.Scanned)
 	for k := range axes {
 		meta := in[attrs.States+k].Meta
-		if k < len(attrs.InputAxes) {
-			axes[k] = attrs.InputAxes[k]
-		}
-		if axes[k], err = tensor.WrapDim(axes[k], meta.Rank()); err != nil {
+		if axes[k], err = tensor.WrapDim(attrs.inputAxis(k), meta.Rank()); err != nil {
 			return nil, 0, err
 		}
 		if meta.Rank() == 0 || length >= 0 && meta.Shape[axes[k]] != length {
@@ -315,12 +359,8 @@ func (attrs *scanAttrs) results(in []*tensor.Tensor, axes []int, values []*tenso
 		return attrs.Body.ResultsFor(bodyInputs)
 	}
 	for k, list := range collected {
-		axis := 0
-		if k < len(attrs.OutputAxes) {
-			axis = attrs.OutputAxes[k]
-		}
 		isReversed := k < len(attrs.OutBackwards) && attrs.OutBackwards[k]
-		stacked, err := stackCollected(list, axis, isReversed, attrs.States+k, bodyResults)
+		stacked, err := stackCollected(list, attrs.outputAxis(k), isReversed, attrs.States+k, bodyResults)
 		if err != nil {
 			return nil, err
 		}
@@ -437,15 +477,6 @@ func referenceOf(
 	return func(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		return runDynamic(graph.Reference{}, c, in)
 	}
-}
-
-// unknownResults returns results that have the dtypes of a graph's outputs and unknown shapes.
-func unknownResults(outs []graph.Output) []graph.Result {
-	results := make([]graph.Result, len(outs))
-	for i, out := range outs {
-		results[i] = graph.PartialType{DType: out.Value.Meta.DType}.Result()
-	}
-	return results
 }
 
 // metasOf returns the metas of tensors.

@@ -31,7 +31,8 @@ var limits = map[tensor.DType][2]float64{
 }
 
 // CheckNumberFits fails if the dtype cannot hold a number (c10::checked_convert). The fraction of a float is
-// ignored, and a negative integer may wrap in an unsigned dtype.
+// ignored, and a negative integer may wrap in an unsigned dtype. Other than in PyTorch, a number fits if it is rounded
+// to the greatest finite number of a float dtype, as 3.4028235e38 is, the shortest text of the greatest float32.
 func CheckNumberFits(number tensor.Scalar, dtype tensor.DType) error {
 	if dtype == tensor.Bool {
 		return nil
@@ -52,7 +53,12 @@ func CheckNumberFits(number tensor.Scalar, dtype tensor.DType) error {
 		case math.IsNaN(part) || math.IsInf(part, 0):
 			outOfRange = outOfRange || dtype.IsIntegral(false)
 		default:
-			outOfRange = outOfRange || part < limit[0] || part > limit[1]
+			isBeyond := part < limit[0] || part > limit[1]
+			if isBeyond && dtype.ToReal().IsFloat() {
+				rounded := tensor.FloatScalar(part).Tensor(dtype.ToReal()).At().Float()
+				isBeyond = math.IsInf(rounded, 0)
+			}
+			outOfRange = outOfRange || isBeyond
 		}
 	}
 	if outOfRange {

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -86,7 +88,11 @@ func (n *Node) emitN(name string, count int, attrs graph.Attrs, operands ...any)
 	for i, v := range values {
 		out[i] = &Value{graphValue: v}
 	}
-	if slices.ContainsFunc(values, func(v *graph.Value) bool { return v.Dynamic }) { // the shape depends on data
+	isGraph := func(attr any) bool { _, ok := attr.(*graph.Graph); return ok }
+	isDynamic := func(v *graph.Value) bool { return v.Dynamic }
+	// For an op that runs graphs, the converter records the outlines.
+	hasBody := slices.ContainsFunc(slices.Collect(maps.Values(attrs)), isGraph)
+	if !hasBody && slices.ContainsFunc(values, isDynamic) { // the shape depends on data
 		n.recordOutlines(out, values[0].Node.Op, attrs, operands)
 	}
 	n.inferShapes(values, attrs)
@@ -266,7 +272,7 @@ func viewsOf(operands []*tensor.Tensor, results []graph.Result) (views []*Value,
 // The result makes graphs readable, and converts to the same float32.
 func ShortestDecimal(f float32) float64 {
 	x, err := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
-	if err != nil {
+	if err != nil || math.Abs(x) > math.MaxFloat32 { // 3.4028235e+38 is greater than the greatest float32
 		return float64(f)
 	}
 	return x

@@ -153,6 +153,19 @@ func (n *Node) TensorAttr(name string) *tensor.Tensor {
 	return t
 }
 
+// SparseAttr returns a sparse tensor attribute, which must be present.
+func (n *Node) SparseAttr(name string) (*tensor.Tensor, *pb.SparseTensorProto) {
+	a := n.Attr(name, pb.AttributeSparseTensor)
+	if a == nil {
+		n.Failf("attribute %q is missing", name)
+	}
+	t, err := n.model.file.Sparse(a.SparseTensor)
+	if err != nil {
+		n.Failf("attribute %q: %w", name, err)
+	}
+	return t, a.SparseTensor
+}
+
 // AllAttrs returns the attributes in the form of op attributes: int, float64, string, lists of these types, and
 // *tensor.Tensor. It returns an error if an attribute is a graph.
 func (n *Node) AllAttrs() (graph.Attrs, error) {

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/onnx/internal/modelfile"
 	"github.com/graphrun/graphrun/onnx/internal/symbolic"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file converts a graph of a model (pb.GraphProto) to a graph.Graph. A graph of a model has initializers
@@ -55,6 +57,7 @@ type importer struct {
 	symbolElements map[string]symbolElement
 
 	valuesInAttrs map[*graph.Value]*Value // the values to which attributes refer
+	failed        *failedNode             // the node that failed last; shared by the importers of a conversion
 	nodeCount     int                     // number of converted nodes, including the nodes of nested graphs
 	evaluatedWork float64                 // work of the ops evaluated so far: see maxWork
 
@@ -123,30 +126,33 @@ func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 	return im.graph, nil
 }
 
-// addInitializers adds the weights of a graph to its scope as constants. Sparse weights are mistakes.
+// addInitializers adds the weights of a graph to its scope as constants.
 func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *frame) error {
-	for _, sparse := range proto.SparseInitializer {
-		name := ""
-		if sparse.Values != nil {
-			name = sparse.Values.Name
-		}
-		err := errors.New("sparse tensors are not supported")
-		if !frame.skipsInvalidNodes {
-			return fmt.Errorf("sparse initializer %q: %w", name, err)
-		}
-		im.skipValue(scope, "sparse initializer", name, err)
-	}
-	for _, initializer := range proto.Initializer {
+	add := func(values *pb.TensorProto, decode func() (*tensor.Tensor, error)) error {
 		interrupt.Check(im.opts.Context)
-		data, err := im.weightOf(initializer, frame)
+		data, err := catchingMemory(frame, decode)
 		switch {
 		case err == nil:
-			scope.values[initializer.Name] = WeightValue(initializer, data)
-			scope.values[initializer.Name].name = initializer.Name
+			scope.values[values.Name] = WeightValue(values, data)
+			scope.values[values.Name].name = values.Name
 		case frame.skipsInvalidNodes:
-			im.skipValue(scope, "initializer", initializer.Name, err)
+			im.skipValue(scope, "initializer", values.Name, err)
 		default:
-			return fmt.Errorf("initializer %q: %w", initializer.Name, err)
+			return fmt.Errorf("initializer %q: %w", values.Name, err)
+		}
+		return nil
+	}
+	for _, sparse := range proto.SparseInitializer {
+		values := cmp.Or(sparse.Values, &pb.TensorProto{})
+		err := add(values, func() (*tensor.Tensor, error) { return im.model.file.Sparse(sparse) })
+		if err != nil {
+			return err
+		}
+	}
+	for _, initializer := range proto.Initializer {
+		err := add(initializer, func() (*tensor.Tensor, error) { return im.model.file.Tensor(initializer) })
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -217,17 +223,12 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 	if depth > maxDepth {
 		return
 	}
-	for _, attr := range n.Attribute {
-		for _, nested := range append(slices.Clone(attr.Graphs), attr.G) {
-			if nested == nil {
-				continue
-			}
-			for _, output := range nested.Output {
-				needed[output.Name] = true
-			}
-			for _, nestedNode := range nested.Node {
-				markNeeded(nestedNode, needed, depth+1)
-			}
+	for _, nested := range n.Graphs() {
+		for _, output := range nested.Output {
+			needed[output.Name] = true
+		}
+		for _, nestedNode := range nested.Node {
+			markNeeded(nestedNode, needed, depth+1)
 		}
 	}
 }
@@ -235,7 +236,12 @@ func markNeeded(n *pb.NodeProto, needed map[string]bool, depth int) {
 // addModelOutputs adds the outputs of the main graph. results has the values of the outputs, in the order of
 // proto.Output.
 func (im *importer) addModelOutputs(proto *pb.GraphProto, results []*Value, frame *frame) error {
+	isListed := map[string]bool{}
 	for i, output := range proto.Output {
+		if isListed[output.Name] {
+			continue // the same value
+		}
+		isListed[output.Name] = true
 		err := checkDeclaredType(output, results[i])
 		if err == nil {
 			err = im.addOutput(output.Name, results[i])

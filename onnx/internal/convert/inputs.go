@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -22,14 +23,21 @@ import (
 // addModelInputs adds the inputs of the main graph to the graph and to the scope.
 func (im *importer) addModelInputs(proto *pb.GraphProto, mainScope *scope, frame *frame) error {
 	for _, declared := range proto.Input {
-		if mainScope.values[declared.Name] != nil {
-			continue // an initializer replaces the input
+		weight := mainScope.values[declared.Name]
+		if weight != nil && !im.isDefault(weight) {
+			continue // the initializer replaces the input
 		}
 		if reason := im.opts.UnavailableInputs[declared.Name]; frame.skipsInvalidNodes && reason != nil {
 			im.skipValue(mainScope, "input", declared.Name, reason)
 			continue
 		}
-		v, err := im.addModelInput(declared)
+		var v *Value
+		var err error
+		if weight != nil {
+			v, err = im.addDefaultInput(declared, weight.data)
+		} else {
+			v, err = im.addModelInput(declared)
+		}
 		if err == nil {
 			mainScope.values[declared.Name], err = v, im.graph.Err()
 		}
@@ -63,6 +71,43 @@ func (im *importer) checkShapeNames(declared []*pb.ValueInfoProto) error {
 	return nil
 }
 
+// Declare declares the shape of an input whose rank the model does not declare. A size is a number, a symbol or an
+// expression. For an input of declared rank, Declare replaces the sizes that are not numbers.
+func (m *Model) Declare(name string, dims []graph.Dim) error {
+	inputs := m.file.Proto.Graph.Input
+	i := slices.IndexFunc(inputs, func(input *pb.ValueInfoProto) bool { return input.Name == name })
+	if i < 0 || inputs[i].TensorType() == nil {
+		var names []string
+		for _, input := range inputs {
+			names = append(names, input.Name)
+		}
+		return fmt.Errorf("the model has no input %q%s", name, suggest.ForUnknown(name, "inputs", slices.Values(names)))
+	}
+	shape := &pb.TensorShapeProto{}
+	for _, dim := range dims {
+		declared := &pb.Dimension{DimParam: dim.String()}
+		if dim.IsNumber() {
+			declared = &pb.Dimension{DimValue: new(int64(dim.Size))}
+		}
+		shape.Dim = append(shape.Dim, declared)
+	}
+	if given := inputs[i].Shape(); given != nil {
+		if len(given.Dim) != len(dims) {
+			return fmt.Errorf("input %q: the model declares %d dimensions, the given shape has %d", name, len(given.Dim),
+				len(dims))
+		}
+		for k, dim := range given.Dim {
+			if n := dim.DimValue; n != nil && *n >= 0 && (!dims[k].IsNumber() || int64(dims[k].Size) != *n) {
+				return fmt.Errorf("input %q: the model declares the size %d of dimension %d, the given shape has %v", name, *n, k,
+					dims[k])
+			}
+		}
+	}
+	inputs[i].TensorType().Shape = shape
+	m.nameSymbols()
+	return nil
+}
+
 // addModelInput adds an input to the graph. The strings of a tensor are replaced by integer codes.
 func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	if declared.Name == "" {
@@ -88,16 +133,95 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	if err != nil {
 		return nil, err
 	}
+	input, err := im.addInputOf(declared.Name, dtype, dims)
+	if err == nil {
+		input.hasStrings = hasStrings
+	}
+	return input, err
+}
+
+// addInputOf adds an input of the main graph with the given sizes.
+func (im *importer) addInputOf(name string, dtype tensor.DType, dims []graph.Dim) (_ *Value, err error) {
 	im.declareSymbols(dims)
-	v := im.graph.InputDims(declared.Name, dtype, tensor.NoFormat, dims...)
+	v := im.graph.InputDims(name, dtype, tensor.NoFormat, dims...)
 	im.hasModelName[v] = true // setName must not rename the input
-	input := &Value{name: declared.Name, graphValue: v, hasStrings: hasStrings}
+	input := &Value{name: name, graphValue: v}
 	hasSymbols := v.Dims != nil && len(im.symbols.Inputs()) > 0 // Model.Signature binds no symbols
 	if hasSymbols {
 		if im.shapes[v], err = im.sizesOf(dims); err != nil {
 			return nil, err
 		}
 		im.addSymbolInputs(input, dims)
+	}
+	return input, nil
+}
+
+// The levels of Options.constantDefaults: which initializers that are inputs are constants.
+const (
+	noDefaults      = iota
+	integerDefaults // those of integers and bools, which many operators need before the run
+	allDefaults
+	defaultLevels
+)
+
+// weightsOfInputs returns the initializers of the main graph that are also inputs and may be their defaults.
+func (m *Model) weightsOfInputs() (list []*pb.TensorProto) {
+	isInput := map[string]bool{}
+	for _, input := range m.file.Proto.Graph.Input {
+		isInput[input.Name] = true
+	}
+	for _, weight := range m.file.Proto.Graph.Initializer {
+		if isInput[weight.Name] {
+			list = append(list, weight)
+		}
+	}
+	return list
+}
+
+// isDefault reports whether an initializer that is also an input is the default of this input. An initializer whose
+// elements are not of the dtype of the tensor, such as strings, is a constant.
+func (im *importer) isDefault(weight *Value) bool {
+	if weight.data == nil || weight.hasStrings || weight.elementType != pb.Undefined {
+		return false
+	}
+	isInteger := weight.DType().IsIntegral(true)
+	return im.opts.constantDefaults == noDefaults || im.opts.constantDefaults == integerDefaults && !isInteger
+}
+
+// addDefaultInput adds an input with a default. It has the declared shape if the default has it too, otherwise the
+// shape of the default. If the options give the input another shape, the input has no default.
+func (im *importer) addDefaultInput(declared *pb.ValueInfoProto, weight *tensor.Tensor) (*Value, error) {
+	fixed := make([]graph.Dim, weight.Rank())
+	for i, size := range weight.Shape {
+		fixed[i].Size = size
+	}
+	dims, hasDefault := fixed, true
+	if shape := declared.Shape(); shape != nil && len(shape.Dim) == len(fixed) {
+		var err error
+		if dims, err = im.declaredDims(declared.Name, shape); err != nil {
+			return nil, err
+		}
+		for i, dim := range dims {
+			if !dim.IsNumber() || dim.Size == fixed[i].Size {
+				continue
+			}
+			if shape.Dim[i].DimValue != nil {
+				dims, hasDefault = fixed, true
+				break
+			}
+			hasDefault = false
+		}
+	}
+	input, err := im.addInputOf(declared.Name, weight.DType, dims)
+	if err != nil || !hasDefault {
+		return input, err
+	}
+	input.graphValue.Default = weight.Contiguous()
+	for i, dim := range dims {
+		if bounds, ok := im.graph.Symbols[dim.Symbol]; ok && bounds.Hint == nil {
+			bounds.Hint = &weight.Shape[i]
+			im.graph.Symbols[dim.Symbol] = bounds
+		}
 	}
 	return input, nil
 }
@@ -142,7 +266,8 @@ func (im *importer) declaredDims(name string, shape *pb.TensorShapeProto) ([]gra
 	given, isGiven := im.opts.Shapes[name]
 	if shape == nil { // the model does not declare the rank
 		if !isGiven {
-			return nil, errors.New("its rank is unknown: a shape must be given")
+			return nil, errors.New("the model does not declare its rank: give its shape (--shape NAME=1,3,H,W, or " +
+				"Loader.Shapes)")
 		}
 		dims := make([]graph.Dim, len(given))
 		for i, size := range given {

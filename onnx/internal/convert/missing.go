@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -48,12 +47,8 @@ func (m *Model) collectMissing(nodes []*pb.NodeProto, table *Table, found map[Op
 		} else if table.Converters[operator] == nil {
 			found[operator] = append(found[operator], nameOf(n))
 		}
-		for _, a := range n.Attribute {
-			for _, g := range append(slices.Clone(a.Graphs), a.G) {
-				if g != nil {
-					m.collectMissing(g.Node, table, found, visited, depth+1)
-				}
-			}
+		for _, g := range n.Graphs() {
+			m.collectMissing(g.Node, table, found, visited, depth+1)
 		}
 	}
 }

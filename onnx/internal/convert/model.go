@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/graphrun/graphrun/graph"
@@ -21,6 +23,9 @@ type Model struct {
 	file      *modelfile.File
 	functions map[functionKey]*pb.FunctionProto
 	symbols   map[string]string // the symbol of each dim_param that is no identifier; see dimnames.go
+	// cycles has the error of the first node of each cycle, and cycleErrors all of them: see order.go.
+	cycles      map[*pb.NodeProto]error
+	cycleErrors []error
 }
 
 // functionKey identifies a function of a model.
@@ -28,11 +33,13 @@ type functionKey struct{ domain, name, overload string }
 
 // NewModel returns the model in a file.
 func NewModel(file *modelfile.File) *Model {
-	m := &Model{file: file, functions: map[functionKey]*pb.FunctionProto{}, symbols: map[string]string{}}
+	m := &Model{file: file, functions: map[functionKey]*pb.FunctionProto{}, symbols: map[string]string{},
+		cycles: map[*pb.NodeProto]error{}}
 	for _, f := range file.Proto.Functions {
 		m.functions[functionKey{CanonicalDomain(f.Domain), f.Name, f.Overload}] = f
 	}
 	m.nameSymbols()
+	m.sortNodes()
 	return m
 }
 
@@ -57,6 +64,8 @@ type Options struct {
 	UnavailableInputs map[string]error // the reasons why inputs are not available, by input; used if SkipErrors is set
 	Context           context.Context  // cancels the conversion; may be nil
 	SkipErrors        bool             // whether the conversion continues after mistakes: see skipped.go
+
+	constantDefaults int // which defaults of inputs are constants: see inputs.go
 }
 
 // CanonicalDomain returns the canonical name of a domain. The default domain has the names "" and "ai.onnx". The
@@ -81,20 +90,33 @@ func opsetsOf(imports []*pb.OperatorSetIDProto) (map[string]int, error) {
 	return versions, nil
 }
 
-// Signature returns a graph with the model's inputs and no nodes. It omits inputs of unknown rank and unsupported
-// inputs.
+// Signature returns a graph with the model's inputs and no nodes. It omits unsupported inputs. Inputs of unknown rank
+// are [graph.Value.Dynamic].
 func (m *Model) Signature() *graph.Graph {
 	im := m.importer(Options{})
 	im.graph.Symbols = map[string]graph.Bounds{}
-	weights := map[string]bool{}
-	for _, proto := range m.file.Proto.Graph.Initializer {
-		weights[proto.Name] = true
+	weights := &scope{importer: im, values: map[string]*Value{}}
+	_ = im.addInitializers(&pb.GraphProto{Initializer: m.weightsOfInputs()}, weights, &frame{skipsInvalidNodes: true})
+	for _, initializer := range m.file.Proto.Graph.Initializer {
+		if weights.values[initializer.Name] == nil {
+			weights.values[initializer.Name] = &Value{} // a constant
+		}
 	}
 	for _, input := range m.file.Proto.Graph.Input {
-		if weights[input.Name] || input.TensorType() != nil && input.TensorType().Shape == nil {
-			continue
+		switch weight := weights.values[input.Name]; {
+		case weight != nil && im.isDefault(weight):
+			_, _ = im.addDefaultInput(input, weight.data)
+		case weight != nil:
+		case input.TensorType() != nil && input.TensorType().Shape == nil:
+			ranked := *input
+			ranked.Type = &pb.TypeProto{TensorType: &pb.TensorType{ElemType: input.TensorType().ElemType,
+				Shape: &pb.TensorShapeProto{}}}
+			if v, err := im.addModelInput(&ranked); err == nil {
+				v.graphValue.Dynamic = true
+			}
+		default:
+			_, _ = im.addModelInput(input)
 		}
-		_, _ = im.addModelInput(input)
 		_ = im.graph.TakeErr() // an unsupported input is omitted
 	}
 	return im.graph
@@ -127,13 +149,13 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 		opsets[""] = 1 // models older than operator sets
 	}
 	if !o.SkipErrors {
-		if err := m.checkSupported(o.Table); err != nil {
+		if err := cmp.Or(errors.Join(m.cycleErrors...), m.checkSupported(o.Table)); err != nil {
 			return nil, err
 		}
 	}
 
 	// After the conversion, the graph's symbols get default sizes in place of the example sizes.
-	best, err := m.convertAtBestHints(o, opsets)
+	best, err := m.convertWithDefaults(o, opsets)
 	switch {
 	case err != nil:
 		return nil, err
@@ -147,42 +169,34 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 	return best, rebind(best.Graph, best.Graph.BoundSizes())
 }
 
-// convertAtBestHints converts the model at one set of [Hints] after another. It stops at the first conversion without
-// mistakes. For a model without symbols it tries only one set. It returns the conversion with the fewest mistakes. If
-// no conversion succeeds, it returns the error of the first conversion.
-func (m *Model) convertAtBestHints(o Options, opsets map[string]int) (*Conversion, error) {
-	var best *Conversion
-	var firstErr error
-	for _, hints := range Hints {
-		interrupt.Check(o.Context) // ends the import if the context has ended
-		attempt := m.importer(o)
-		if err := attempt.bindHints(hints.First, hints.Step); err != nil {
+// allWeightsAreInputs is the last version of the file format in which all initializers must be inputs.
+const allWeightsAreInputs = 3
+
+// convertWithDefaults converts the model with the initializers of inputs as their defaults. If that fails because
+// operators need the values before the run, it converts the model with fewer defaults: the others are constants. In a
+// file of version 3, a weight is an input even if no run is meant to override it. There, defaults are also given up if
+// shapes would depend on them.
+func (m *Model) convertWithDefaults(o Options, opsets map[string]int) (result *Conversion, err error) {
+	mayHaveDefaults := len(m.weightsOfInputs()) > 0
+	for o.constantDefaults = range defaultLevels {
+		result, err = m.convertAtBestHints(o, opsets)
+		if err != nil && interrupt.Err(o.Context) != nil {
 			return nil, err
 		}
-		symbols := len(attempt.graph.Symbols)
-		result, err := attempt.convertAtHints(&frame{opsets: opsets, unrollBudget: maxUnrolled,
-			skipsInvalidNodes: o.SkipErrors})
-		switch {
-		case err != nil && firstErr == nil:
-			firstErr = err
-		case err == nil && (best == nil || result.errorCount < best.errorCount):
-			best = result
-		}
-		if symbols == 0 || best != nil && best.errorCount == 0 {
+		isGood := err == nil && result.errorCount == 0 &&
+			(m.file.Proto.IrVersion > allWeightsAreInputs || !result.Graph.Dynamic())
+		if isGood || !mayHaveDefaults {
 			break
 		}
 	}
-	if best == nil {
-		return nil, firstErr
-	}
-	return best, nil
+	return result, err
 }
 
 // importer returns an importer for the model's main graph.
 func (m *Model) importer(o Options) *importer {
 	g := graph.New(m.file.Proto.Graph.Name, o.Lookup)
 	g.SetContext(o.Context)
-	return &importer{model: m, opts: o, graph: g, hasModelName: map[*graph.Value]bool{},
+	return &importer{model: m, opts: o, graph: g, failed: &failedNode{}, hasModelName: map[*graph.Value]bool{},
 		symbols: symbolic.NewSymbols(), hints: map[string]int{}, usedSymbols: map[string]bool{},
 		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, valuesInAttrs: map[*graph.Value]*Value{},
 		symbolElements: map[string]symbolElement{}}

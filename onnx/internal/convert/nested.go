@@ -104,8 +104,8 @@ func (n *Node) nestedGraph(name string, hints map[string]int) *nestedGraph {
 	inner := &importer{model: n.model, opts: n.opts, graph: graph.New(name, n.opts.Lookup),
 		hasModelName: map[*graph.Value]bool{}, symbols: n.symbols, hints: hints, usedSymbols: map[string]bool{},
 		symbolInputs: map[string]*Value{}, shapes: map[*graph.Value][]sym.Int{}, valuesInAttrs: map[*graph.Value]*Value{},
-		symbolElements: map[string]symbolElement{},
-		outer:          n.importer, nodeCount: n.nodeCount, captures: map[*Value]*Value{}}
+		symbolElements: map[string]symbolElement{}, outer: n.importer, failed: n.failed, nodeCount: n.nodeCount,
+		captures: map[*Value]*Value{}}
 	inner.graph.Symbols = map[string]graph.Bounds{}
 	for name := range n.symbols.Inputs() {
 		inner.graph.Symbols[name] = graph.Bounds{}

@@ -3,9 +3,11 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -64,12 +66,16 @@ func (im *importer) convertNode(proto *pb.NodeProto, s *scope, f *frame, followi
 		n.skipNode(err, proto.Output)
 		return nil, nil
 	}
+	n.failed.record(n, err)
 	return nil, fmt.Errorf("%s: %w", n.title(), err)
 }
 
 // convert looks up the operands in the scope (readProto) and calls the converter of the node's operator.
 func (n *Node) convert(domain string) (out []*Value, err error) {
 	defer Recover(&err)
+	if err := n.model.cycles[n.proto]; err != nil {
+		return nil, err
+	}
 	if err := n.readProto(); err != nil {
 		return nil, err
 	}
@@ -159,11 +165,7 @@ func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error)
 		}
 	}
 	const firstNode = 0
-	body := &pb.GraphProto{Node: function.Node} // convertNodes takes a graph
-	for _, name := range function.Output {
-		body.Output = append(body.Output, &pb.ValueInfoProto{Name: name})
-	}
-	if n.finalOutputs, err = n.convertNodes(body, firstNode, bodyScope, bodyFrame); err != nil {
+	if n.finalOutputs, err = n.convertNodes(functionBody(function), firstNode, bodyScope, bodyFrame); err != nil {
 		return nil, fmt.Errorf("function: %w", err)
 	}
 	out := make([]*Value, len(function.Output))
@@ -171,6 +173,18 @@ func (n *Node) convertFunctionCall(function *pb.FunctionProto) ([]*Value, error)
 		out[i] = bodyScope.values[name]
 	}
 	return out, nil
+}
+
+// functionBody returns a function as a graph.
+func functionBody(f *pb.FunctionProto) *pb.GraphProto {
+	body := &pb.GraphProto{Node: f.Node}
+	for _, name := range f.Input {
+		body.Input = append(body.Input, &pb.ValueInfoProto{Name: name})
+	}
+	for _, name := range f.Output {
+		body.Output = append(body.Output, &pb.ValueInfoProto{Name: name})
+	}
+	return body
 }
 
 // title identifies the node in errors.
@@ -278,6 +292,17 @@ func (n *Node) Axes(list []int, rank int) []int {
 		isListed[out[i]] = true
 	}
 	return out
+}
+
+// AxisSet applies [Node.Axis] to each axis, and returns the axes in ascending order. An axis that occurs several times
+// counts once, as in ONNX Runtime.
+func (n *Node) AxisSet(list []int, rank int) []int {
+	out := make([]int, len(list))
+	for i, axis := range list {
+		out[i] = n.Axis(axis, rank)
+	}
+	sorted.Ints(out)
+	return slices.Compact(out)
 }
 
 // value returns x, which must be a tensor or nil, as a value of the graph.

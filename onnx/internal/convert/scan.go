@@ -22,11 +22,9 @@ func scanOp(n *Node) []*Value {
 	return n.scanBatch()
 }
 
-// scanBatch converts a Scan of operator set 8.
+// scanBatch converts a Scan of operator set 8. The optional operand 0 has the number of steps for each row. The other
+// steps of a row give zeros, as in ONNX Runtime.
 func (n *Node) scanBatch() []*Value {
-	if n.HasOperand(0) {
-		n.Failf("lengths of sequences are not supported")
-	}
 	operands := n.In[min(1, len(n.In)):]
 	if len(operands) == 0 || operands[0] == nil || n.Rank(operands[0]) == 0 {
 		n.Failf("operands are missing")
@@ -35,6 +33,8 @@ func (n *Node) scanBatch() []*Value {
 	if batch < 1 || batch > maxUnrolled {
 		n.Failf("a batch of %d is not supported: want 1 to %d", batch, maxUnrolled)
 	}
+	stateCount := len(operands) - n.Int("num_scan_inputs", 0)
+	lengths := n.OperandOrNil(0)
 	var results [][]any // by result and row
 	for row := range batch {
 		operandsOfRow := make([]*Value, len(operands))
@@ -43,10 +43,17 @@ func (n *Node) scanBatch() []*Value {
 				n.Failf("operands are missing")
 			}
 			operandsOfRow[i] = n.Op("select", graph.Attrs{"dim": 0, "index": row}, v)
+			if lengths != nil && i >= stateCount {
+				attrs := graph.Attrs{"dim": 0, "end": n.IntAttr(n.Element(lengths, row))}
+				operandsOfRow[i] = n.Op("slice", attrs, operandsOfRow[i]).WithRank(n.Rank(v) - 1)
+			}
 		}
 		for i, result := range n.scanOnce(operandsOfRow) {
 			if row == 0 {
 				results = append(results, nil)
+			}
+			if lengths != nil && i >= stateCount {
+				result = n.withLength(result, n.knownSize(operands[len(operands)-1], 1))
 			}
 			results[i] = append(results[i], result)
 		}
@@ -56,6 +63,14 @@ func (n *Node) scanBatch() []*Value {
 		out[i] = n.Op("stack", graph.Attrs{"dim": 0}, rows...)
 	}
 	return out
+}
+
+// withLength appends zeros to x along dimension 0, which then has the given size.
+func (n *Node) withLength(x *Value, length int) *Value {
+	widths := make([]int, 2*n.Rank(x)) // pairs, of which the last is that of dimension 0
+	widths[len(widths)-1] = length
+	padded := n.Op("constant_pad_nd", graph.Attrs{"pad": widths}, x).WithRank(n.Rank(x))
+	return n.Op("slice", graph.Attrs{"dim": 0, "end": length}, padded).WithRank(n.Rank(x))
 }
 
 // scan has the operands and attributes of a Scan without a batch.

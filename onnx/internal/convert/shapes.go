@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -25,38 +24,6 @@ import (
 // SymShape returns a shape as expressions. Sizes returns it as numbers, with -1 for symbolic sizes. Shape returns it as
 // numbers, and fails if a size is symbolic. The three methods fail if the rank is unknown. TrySymShape and TrySizes do
 // not fail.
-
-// HintSet is a set of example sizes: the i-th symbol has the size first+i*step.
-type HintSet struct{ First, Step int }
-
-// Hints are sets of example sizes. [Model.Convert] tries them in order until a conversion succeeds. Several sets are
-// needed, because networks may require large images, short texts, or equal sizes of symbols.
-var Hints = []HintSet{{2, 0}, {16, 0}, {224, 0}, {16, 1}, {224, 32}}
-
-// bindHints adds the symbols of the model's inputs to the graph and to im.symbols, and binds them to hints. first and
-// step are the fields of a [HintSet].
-func (im *importer) bindHints(first, step int) error {
-	im.graph.Symbols = map[string]graph.Bounds{}
-	im.hints = map[string]int{}
-	for _, declared := range im.model.file.Proto.Graph.Input {
-		shape := declared.Shape()
-		if shape == nil {
-			continue
-		}
-		dims, err := im.declaredDims(declared.Name, shape)
-		if err != nil {
-			return fmt.Errorf("input %q: %w", declared.Name, err)
-		}
-		for _, dim := range dims {
-			for _, symbol := range symbolsOf(dim) {
-				if err := im.addSymbol(symbol, first+len(im.hints)*step); err != nil {
-					return fmt.Errorf("input %q: %w", declared.Name, err)
-				}
-			}
-		}
-	}
-	return im.graph.BindWithoutInference(im.hints)
-}
 
 // addSymbol adds a symbol of the model's inputs with its hint, if the importer does not have the symbol yet.
 func (im *importer) addSymbol(symbol string, hint int) error {

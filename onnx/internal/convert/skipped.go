@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
-	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -116,13 +115,12 @@ func (n *Node) bindOutputs(out []*Value) error {
 	return nil
 }
 
-// weightOf is [modelfile.File.Tensor]. If mistakes are skipped, a panic for lack of memory becomes an error of the
-// tensor.
-func (im *importer) weightOf(proto *pb.TensorProto, f *frame) (_ *tensor.Tensor, err error) {
+// catchingMemory calls decode. If mistakes are skipped, a panic for lack of memory becomes an error of the tensor.
+func catchingMemory(f *frame, decode func() (*tensor.Tensor, error)) (_ *tensor.Tensor, err error) {
 	if f.skipsInvalidNodes {
 		defer tensor.CatchMemory(&err)
 	}
-	return im.model.file.Tensor(proto)
+	return decode()
 }
 
 // rebindSkippingErrors is [rebind] for a graph with nodes that inference rejects.

@@ -22,7 +22,8 @@ type File struct {
 	storage StorageFunc                         // reads the data of large weights; may be nil
 	raw     map[*pb.TensorProto]*tensor.Storage // the raw data of initializers; the reader leaves them out of the messages
 	tensors map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
-	strings stringList                          // the strings that were read
+	sparse  map[*pb.SparseTensorProto]*tensor.Tensor
+	strings stringList // the strings that were read
 }
 
 // Read reads a model of size bytes. folder has the external data. If storage is not nil, it reads the data of large
@@ -39,7 +40,7 @@ func Read(ctx context.Context, src io.ReaderAt, size int, folder files.Folder, s
 		return nil, errors.New("not an ONNX model: it has no graph")
 	}
 	return &File{Proto: proto, folder: folder, paths: map[string]string{}, raw: raw, storage: storage,
-		tensors: map[*pb.TensorProto]*tensor.Tensor{}}, nil
+		tensors: map[*pb.TensorProto]*tensor.Tensor{}, sparse: map[*pb.SparseTensorProto]*tensor.Tensor{}}, nil
 }
 
 // SetContext sets the context that cancels the reading of external data. It may be nil.

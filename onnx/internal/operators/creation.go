@@ -43,7 +43,8 @@ func constant(n *node) []*value {
 		list, _ := n.Ints("value_ints")
 		return single(convert.IntVector(list...))
 	case n.HasAttr("sparse_value"):
-		n.Failf("sparse tensors are not supported")
+		t, proto := n.SparseAttr("sparse_value")
+		return single(convert.WeightValue(proto.Values, t))
 	case n.HasAttr("value_string") || n.HasAttr("value_strings"):
 		return single(constantStrings(n))
 	}

@@ -20,6 +20,13 @@ import (
 func batchNormalization(n *node) []*value {
 	x, weight, bias, mean, variance := n.Operand(0), n.Operand(1), n.Operand(2), n.Operand(3), n.Operand(4)
 	eps := n.Float("epsilon", 1e-5)
+	if n.Rank(x) == 1 { // one channel
+		matrix := *n
+		matrix.In = append([]*value{n.Op("unsqueeze", graph.Attrs{"dim": 1}, x).WithRank(2)}, n.In[1:]...)
+		out := batchNormalization(&matrix)
+		out[0] = n.Op("squeeze", graph.Attrs{"dim": 1}, out[0]).WithRank(1)
+		return out
+	}
 	if n.Opset >= 14 && n.Flag("training_mode", false) {
 		return batchTraining(n, x, weight, bias, mean, variance, eps)
 	}
@@ -115,9 +122,15 @@ func layerNormalization(n *node) []*value {
 	if !n.IsOutputUsed(1) && !n.IsOutputUsed(2) {
 		return single(normalized)
 	}
+	mean, inverseDeviation := layerStatistics(n, x, axis, eps)
+	return []*value{normalized, mean, inverseDeviation}
+}
+
+// layerStatistics returns the mean and 1/sqrt(variance + eps) over the dimensions from axis on, which keep size 1.
+func layerStatistics(n *node, x *value, axis int, eps float64) (mean, inverseDeviation *value) {
 	converted := n.Cast(x, atLeastFloat32(x.DType()))
 	stats := n.Ops("var_mean", graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "correction": 0, "keepdim": true}, converted)
-	return []*value{normalized, stats[1], n.Op("rsqrt", nil, n.Op("add", nil, stats[0], eps))}
+	return stats[1], n.Op("rsqrt", nil, n.Op("add", nil, stats[0], eps))
 }
 
 // convertWider returns x in the dtype of other if this dtype has more bytes.
@@ -186,12 +199,17 @@ func rmsNormalization(n *node) []*value {
 	axis := n.Axis(n.Int("axis", -1), n.Rank(x))
 	outputs := single(rmsNorm(n, x, n.Operand(1), axis, eps))
 	if n.IsOutputUsed(1) {
-		converted := n.Cast(x, atLeastFloat32(x.DType()))
-		attrs := graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "keepdim": true}
-		meanSquare := n.Op("mean", attrs, n.Op("mul", nil, converted, converted))
-		outputs = append(outputs, n.Op("rsqrt", nil, n.Op("add", nil, meanSquare, eps)))
+		outputs = append(outputs, inverseRMS(n, x, axis, eps))
 	}
 	return outputs
+}
+
+// inverseRMS returns 1/sqrt(mean(x²) + eps) over the dimensions from axis on, which keep size 1.
+func inverseRMS(n *node, x *value, axis int, eps float64) *value {
+	converted := n.Cast(x, atLeastFloat32(x.DType()))
+	attrs := graph.Attrs{"dim": dimsFrom(axis, n.Rank(x)), "keepdim": true}
+	meanSquare := n.Op("mean", attrs, n.Op("mul", nil, converted, converted))
+	return n.Op("rsqrt", nil, n.Op("add", nil, meanSquare, eps))
 }
 
 // rmsNorm divides x by its root mean square over the dimensions from axis on, and scales the result. If the dtypes
@@ -261,6 +279,7 @@ func meanVarianceNormalization(n *node) []*value {
 			axes = []int{0, 1, 2, 3}
 		}
 	}
+	axes = n.AxisSet(axes, n.Rank(x))
 	centred := n.Op("sub", nil, x, n.Op("mean", graph.Attrs{"dim": axes, "keepdim": true}, x))
 	if n.Opset < 9 && !n.Flag("normalize_variance", true) {
 		return single(centred)

@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"slices"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/sym"
@@ -131,7 +133,11 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		"edge": "replicate", "wrap": "circular"})
 	shape := n.Sizes(x)
 	rank := len(shape)
-	if opMode != "circular" && x.DType().IsFloat() && padsOnlySpatial(before, after) {
+	exceeds := func(dim int) bool { // PyTorch's reflection does not repeat, ONNX's does
+		return shape[dim] >= 0 && max(before[dim], after[dim]) >= shape[dim]
+	}
+	if opMode != "circular" && x.DType().IsFloat() && padsOnlySpatial(before, after) &&
+		!(opMode == "reflect" && slices.ContainsFunc(dimsFrom(0, rank), exceeds)) {
 		var pairs []int
 		for i := rank - 1; i >= 2; i-- {
 			pairs = append(pairs, before[i], after[i])

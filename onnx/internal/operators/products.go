@@ -17,6 +17,9 @@ import (
 func matMul(n *node) []*value {
 	x, y := n.Operand(0), n.Operand(1)
 	dtype := x.DType()
+	if dtype.Valid() && y.DType().Valid() && (dtype == tensor.Bool || y.DType() != dtype) {
+		n.Failf("operands of %v and %v cannot be multiplied", dtype, y.DType())
+	}
 	out := n.Op("matmul", nil, productOperand(n, x), productOperand(n, y))
 	// A product with a vector has one dimension less. The rank of other products is inferred.
 	if out.IsDynamic() && (n.Rank(x) == 1 || n.Rank(y) == 1) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/onnx/internal/symbolic"
 	"github.com/graphrun/graphrun/sym"
@@ -61,8 +60,7 @@ func reductionOf(n *node, x *value, operandSince int) (params reduction, isPoint
 			axes[i] = i
 		}
 	}
-	axes = n.Axes(axes, n.Rank(x))
-	sorted.Ints(axes) // reduceProduct visits them from the last
+	axes = n.AxisSet(axes, n.Rank(x)) // reduceProduct visits them from the last
 	params.axes, params.rank = axes, n.Rank(x)
 	if !params.keepDims {
 		params.rank -= len(axes)

@@ -75,7 +75,7 @@ func squeeze(n *node) []*value {
 		return single(n.Op("squeeze", nil, x))
 	}
 	rank := n.Rank(x)
-	if axes = n.Axes(axes, rank); len(axes) > rank {
+	if axes = n.AxisSet(axes, rank); len(axes) > rank {
 		n.Failf("operand 0 has no dimensions")
 	}
 	if !x.IsDynamic() {

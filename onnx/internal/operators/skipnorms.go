@@ -11,16 +11,27 @@ import (
 const skipEpsilon = 1e-12
 
 // skipNorm returns the converter of SkipLayerNormalization or SkipSimplifiedLayerNormalization: it normalizes the sum
-// of operand 0, operand 1 (the skip connection), and an optional bias, the operand with index biasOperand. Output 3 is
-// the sum. Outputs 1 and 2, statistics for training, are not supported.
-func skipNorm(biasOperand int, normalize func(n *node, sum *value, eps float64) *value) converter {
+// of operand 0, operand 1 (the skip connection), and an optional bias, the operand with index biasOperand. Outputs 1
+// and 2 are the statistics of the sum: the mean, and 1/sqrt(variance + epsilon) or its counterpart without the mean.
+// Output 3 is the sum.
+func skipNorm(biasOperand int, normalize func(n *node, sum *value, eps float64) *value,
+	statistics func(n *node, sum *value, axis int, eps float64) (mean, inverseDeviation *value)) converter {
 	return func(n *node) []*value {
-		sum := n.Op("add", nil, n.Operand(0), n.Operand(1))
+		sum, eps := n.Op("add", nil, n.Operand(0), n.Operand(1)), n.Float("epsilon", skipEpsilon)
 		if bias := n.OperandOrNil(biasOperand); bias != nil {
 			sum = n.Op("add", nil, sum, bias)
 		}
-		return []*value{normalize(n, sum, n.Float("epsilon", skipEpsilon)), nil, nil, sum}
+		out := []*value{normalize(n, sum, eps), nil, nil, sum}
+		if n.IsOutputUsed(1) || n.IsOutputUsed(2) {
+			out[1], out[2] = statistics(n, sum, n.Rank(sum)-1, eps)
+		}
+		return out
 	}
+}
+
+// rmsStatistics has no mean: the operator does not compute one.
+func rmsStatistics(n *node, sum *value, axis int, eps float64) (mean, inverseDeviation *value) {
+	return nil, inverseRMS(n, sum, axis, eps)
 }
 
 // layerNormOfSum applies a layer normalization over the last dimension, with operands 2 and 3 as weight and bias.

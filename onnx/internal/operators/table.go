@@ -25,10 +25,11 @@ var Microsoft = map[string]converter{
 	"MatMulNBits": matMulNBits, "GatherBlockQuantized": gatherBlockQuantized,
 
 	// Normalizations and embeddings. The bias of a normalized sum is operand 4 or 3.
-	"SkipLayerNormalization":           inFloat32(skipNorm(4, layerNormOfSum)),
-	"SkipSimplifiedLayerNormalization": inFloat32(skipNorm(3, rmsNormOfSum)), "GroupNorm": groupNorm,
-	"EmbedLayerNormalization":  inFloat32(embedLayerNormalization),
-	"QEmbedLayerNormalization": inFloat32(quantizedEmbedLayerNormalization),
+	"SkipLayerNormalization":           inFloat32(skipNorm(4, layerNormOfSum, layerStatistics)),
+	"SkipSimplifiedLayerNormalization": inFloat32(skipNorm(3, rmsNormOfSum, rmsStatistics)),
+	"GroupNorm":                        groupNorm,
+	"EmbedLayerNormalization":          inFloat32(embedLayerNormalization),
+	"QEmbedLayerNormalization":         inFloat32(quantizedEmbedLayerNormalization),
 
 	// Attention.
 	"Attention": inFloat32(projectedAttention), "MultiHeadAttention": inFloat32(multiHeadAttention),

@@ -1,0 +1,61 @@
+package onnx
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
+)
+
+// TestSizesThatDependOnEachOther converts models whose symbols must have sizes that their names do not tell. The sizes
+// that the graph assumes must satisfy the model, and so must the sizes of a conversion that skips mistakes.
+func TestSizesThatDependOnEachOther(t *testing.T) {
+	zeros := func(name string, dims ...int64) *pb.TensorProto {
+		n := int64(1)
+		for _, size := range dims {
+			n *= size
+		}
+		return floats(name, dims, make([]float32, n)...)
+	}
+	branch := func(result string) *pb.GraphProto {
+		return &pb.GraphProto{Name: result, Node: []*pb.NodeProto{node1("MatMul", names("x", "w"), names(result))},
+			Output: infos(info(result, tFloat))}
+	}
+	for name, g := range map[string]*pb.GraphProto{
+		"mask of a cache": {Node: []*pb.NodeProto{node1("Concat", names("past", "x"), names("keys"), attrInt("axis", 0)),
+			node1("Transpose", names("keys"), names("turned")), node1("MatMul", names("x", "turned"), names("scores")),
+			node1("Add", names("scores", "mask"), names("y"))},
+			Input: infos(info("past", tFloat, "P", 8), info("x", tFloat, "S", 8), info("mask", tFloat, "S", "T"))},
+		"widths of weights": {Node: []*pb.NodeProto{node1("MatMul", names("x", "w"), names("h")),
+			node1("Concat", names("h", "z"), names("c"), attrInt("axis", 1)), node1("MatMul", names("c", "v"), names("y"))},
+			Initializer: []*pb.TensorProto{zeros("w", 12, 5), zeros("v", 12, 2)},
+			Input:       infos(info("x", tFloat, "N", "C"), info("z", tFloat, "M", "D"))},
+		"heads": {Node: []*pb.NodeProto{node1("Reshape", names("x", "shape"), names("y"))},
+			Initializer: []*pb.TensorProto{int64s("shape", []int64{3}, 0, 3, 7)},
+			Input:       infos(info("x", tFloat, "N", "C"))},
+		"expression": {Node: []*pb.NodeProto{node1("Concat", names("x", "x"), names("twice"), attrInt("axis", 1)),
+			node1("MatMul", names("twice", "w"), names("y"))},
+			Initializer: []*pb.TensorProto{zeros("w", 26, 2)}, Input: infos(info("x", tFloat, "N", "C"))},
+		"branch": {Node: []*pb.NodeProto{node1("If", names("cond"), names("y"), attrGraph("then_branch", branch("r")),
+			attrGraph("else_branch", branch("q")))},
+			Initializer: []*pb.TensorProto{zeros("w", 9, 2)}, Input: infos(info("cond", tBool), info("x", tFloat, "N", "C"))},
+	} {
+		g.Output = infos(info("y", tFloat))
+		converted, err := toGraph(model(13, g), Options{})
+		require.NoError(t, err, name)
+		require.NoError(t, converted.Infer(), name)
+		p, err := Parse(pb.Marshal(model(13, g)), "")
+		require.NoError(t, err)
+		some, mistakes, err := p.GraphSome(Options{})
+		require.NoError(t, err, name)
+		assert.Empty(t, mistakes, name)
+		assert.Empty(t, some.InferAll(), name)
+	}
+	// A model that no sizes satisfy is rejected with the error at the first hints.
+	_, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("MatMul", names("x", "w"), names("h")),
+		node1("MatMul", names("x", "v"), names("y"))}, Initializer: []*pb.TensorProto{zeros("w", 9, 2), zeros("v", 8, 2)},
+		Input: infos(info("x", tFloat, "N", "C")), Output: infos(info("h", tFloat), info("y", tFloat))}), Options{})
+	require.ErrorContains(t, err, `node "h" (MatMul)`)
+}
