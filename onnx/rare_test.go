@@ -33,7 +33,7 @@ func runNode(t *testing.T, opset int64, n *pb.NodeProto, in map[string]*tensor.T
 	}
 	for _, name := range n.Output {
 		if name != "" {
-			g.Output = append(g.Output, info(name, tFloat))
+			g.Output = append(g.Output, &pb.ValueInfoProto{Name: name})
 		}
 	}
 	m := model(opset, g)
