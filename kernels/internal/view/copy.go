@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
@@ -99,7 +100,7 @@ func decomposeCopy(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {
 	if cloned, err := kit.LikeType(out[0].Type, tensor.Preserve); err == nil && sameStrides(cloned, result) {
 		return p.Add(Clone, nil, graph.ArgOf(out[0]))
 	}
-	return p.Add(stridedCopy, graph.Attrs{"size": result.Shape, "stride": result.Strides}, graph.ArgOf(out[0]))
+	return p.Add(stridedCopy(), graph.Attrs{"size": result.Shape, "stride": result.Strides}, graph.ArgOf(out[0]))
 }
 
 // sameStrides reports whether types have the same strides for all sizes.
@@ -114,25 +115,27 @@ type stridedCopyAttrs struct {
 
 // stridedCopy is a part of copy, and not in the catalogue: a copy with given strides, without shared memory. Memory
 // between the elements is 0.
-var stridedCopy = kit.Define[*stridedCopyAttrs](graph.Op{
-	Semantics: graph.Semantics{
-		Name: "strided_copy", Doc: "Copies self to memory with the given strides.",
-		Params: []graph.Param{kit.Self}, Infer: inferStridedCopy, Ref: copies.Ref(inferStridedCopy),
-		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3)},
-			Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{5, 1}}}},
-	},
-	Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
-		kernel, err := copies.CompileCopy(c)
-		extent := c.Out[0].Extent() - c.Out[0].Offset
-		if err != nil || extent == c.Out[0].Numel() {
-			return kernel, err
-		}
-		vector := tensor.New(c.Out[0].DType, extent)
-		cleared := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, vector), Fill: tensor.Zeros(vector.DType)})
-		kernel.Phases = append(cleared.Phases, kernel.Phases...)
-		kernel.WorkerScratch = max(kernel.WorkerScratch, cleared.WorkerScratch)
-		return kernel, nil
-	}},
+var stridedCopy = sync.OnceValue(func() *graph.Op {
+	return kit.Define[*stridedCopyAttrs](graph.Op{
+		Semantics: graph.Semantics{
+			Name: "strided_copy", Doc: "Copies self to memory with the given strides.",
+			Params: []graph.Param{kit.Self}, Infer: inferStridedCopy, Ref: copies.Ref(inferStridedCopy),
+			Examples: []graph.Example{{In: []tensor.Meta{kit.F32(2, 3)},
+				Attrs: graph.Attrs{"size": []int{2, 3}, "stride": []int{5, 1}}}},
+		},
+		Lowerings: graph.Lowerings{Compile: func(c *graph.Call) (*graph.Kernel, error) {
+			kernel, err := copies.CompileCopy(c)
+			extent := c.Out[0].Extent() - c.Out[0].Offset
+			if err != nil || extent == c.Out[0].Numel() {
+				return kernel, err
+			}
+			vector := tensor.New(c.Out[0].DType, extent)
+			cleared := copies.Kernel(copies.Job{Dst: kit.PtrBuffer(0, vector), Fill: tensor.Zeros(vector.DType)})
+			kernel.Phases = append(cleared.Phases, kernel.Phases...)
+			kernel.WorkerScratch = max(kernel.WorkerScratch, cleared.WorkerScratch)
+			return kernel, nil
+		}},
+	})
 })
 
 func inferStridedCopy(c *graph.Call) ([]graph.Result, error) {
