@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -22,6 +23,7 @@ import (
 // each finished input. The line is the record of the input. A result is finished when its record is in the manifest,
 // and the manifest is synced.
 type committer struct {
+	ctx            context.Context // ends the writing of large results
 	fsys           fileSystem
 	outputDir      outputDir
 	temporary      string // directory of files that are being written
@@ -142,6 +144,9 @@ func (c *committer) write(path string, entries []npz.Entry, r *record) (err erro
 	}
 	hash := sha256.New()
 	counter := &countingWriter{writer: io.MultiWriter(f, hash)}
+	if bytesOf(entries) >= interruptedBytes {
+		counter.ctx = c.ctx
+	}
 	err = npz.WriteNPZ(counter, entries)
 	if err == nil {
 		err = f.Sync()
@@ -153,14 +158,22 @@ func (c *committer) write(path string, entries []npz.Entry, r *record) (err erro
 	return err
 }
 
+// interruptedBytes is the size from which a result is not written to its end after the context has ended. Smaller
+// results take little time, and would have to be computed again.
+const interruptedBytes = 64 << 20
+
 // countingWriter counts the bytes that it writes to writer.
 type countingWriter struct {
+	ctx    context.Context // ends the writing; nil for none
 	writer io.Writer
 	bytes  int64
 }
 
 // Write writes b.
 func (c *countingWriter) Write(b []byte) (int, error) {
+	if c.ctx != nil && c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
 	n, err := c.writer.Write(b)
 	c.bytes += int64(n)
 	return n, err

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // faulty is a file system on which an operation fails.
@@ -91,6 +93,32 @@ func (f *faultyFile) Sync() error {
 		return err
 	}
 	return f.outputFile.Sync()
+}
+
+// TestInterruptedResults: the end of the context ends the writing of a large result, which needs no memory for its
+// elements.
+func TestInterruptedResults(t *testing.T) {
+	f := newFolder(t, `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [1]}], "nodes": [{"name": "y",
+		"op": "expand", "inputs": ["x"], "attrs": {"size": [1000, 10000000]}}], "outputs": ["y"]}`)
+	f.write("in/a.npz", "")
+	require.NoError(t, npz.WriteFile(f.path("in/a.npz"), []npz.Entry{{Name: "x", Tensor: tensor.Zeros(tensor.Float32, 1)}}))
+	ctx, cancel := context.WithCancel(t.Context())
+	writes := 0
+	fsys := &faulty{fails: func(operation, path string) error {
+		if operation == "write" && filepath.Ext(path) != ".jsonl" {
+			if writes++; writes == 3 {
+				cancel()
+			}
+		}
+		return nil
+	}}
+	s, err := run(ctx, f.model(), f.find("in/*"), f.path("out"), Options{}, fsys)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, [4]int{0, 0, 0, 1}, counts(s))
+	require.LessOrEqual(t, writes, 4)
+	left, err := filesIn(f.path("out/.graphrun/writing-1-of-1"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // TestFaults makes each operation on the file system fail once, and lets the following ones fail, too, as on a full

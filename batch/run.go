@@ -129,7 +129,7 @@ func run(ctx context.Context, path string, inputs []Input, dir string, options O
 	}
 	j.summary.Unjoined = j.model.unjoinedReason
 	c := &committer{
-		fsys: fsys, outputDir: j.outputDir, runDigest: j.model.digest,
+		ctx: ctx, fsys: fsys, outputDir: j.outputDir, runDigest: j.model.digest,
 		temporary: j.outputDir.shardPath("writing", &options),
 	}
 	if err := os.MkdirAll(j.outputDir.stateDir(), 0o777); err != nil {
@@ -382,7 +382,7 @@ func (j *job) runTogether(ctx context.Context, items []*item) {
 			r.entries, r.release = outputs[i], unwritten.Done
 			r.bytes = min(bytesOf(outputs[i]), int64(j.options.Memory))
 		}
-		// A computed result is committed even if the context ends.
+		// A computed result is committed even if the context ends, unless it is large: see interruptedBytes.
 		_ = j.computedBytes.Acquire(context.Background(), r.bytes)
 		j.results <- r
 	}
