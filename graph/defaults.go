@@ -12,7 +12,10 @@ import (
 func FillDefaults(inputs []*Value, given map[string]*tensor.Tensor) map[string]*tensor.Tensor {
 	filled := given
 	for _, v := range inputs {
-		if _, isGiven := given[v.Name]; isGiven || v.Default == nil {
+		if v == nil || v.Default == nil {
+			continue
+		}
+		if _, isGiven := given[v.Name]; isGiven {
 			continue
 		}
 		if len(filled) == len(given) {

@@ -119,6 +119,9 @@ func (l Labels) Maps(t *tensor.Tensor) (list []map[string]float64, err error) {
 
 // EachMap calls visit with the map of each row of t, until visit returns an error. The map is valid during the call only.
 func (l Labels) EachMap(t *tensor.Tensor, visit func(row map[string]float64) error) error {
+	if visit == nil {
+		panic("graph: EachMap needs a function")
+	}
 	keys := l.Keys()
 	if t == nil || t.Rank() == 0 || t.DType.IsComplex() || t.Shape[t.Rank()-1] != len(keys) {
 		return fmt.Errorf("the last dimension must have %d numbers", len(keys))

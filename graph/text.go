@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -40,6 +41,9 @@ import (
 // constants with at most 16 elements, and the reasons of passes as comments. Nodes that passes made have ops that no
 // catalogue has; Parse rejects them by name.
 func (g *Graph) WriteText(w io.Writer, indent string) error {
+	if g == nil || w == nil {
+		return errors.New("want a graph and a writer")
+	}
 	p := &textPrinter{indent: indent}
 	p.graph(g)
 	_, err := io.WriteString(w, p.text.String())

@@ -7820,8 +7820,8 @@ type TensorSplitAttrs struct {
 // TensorSplit is the op tensor_split.
 //
 // Splits a dimension into `sections` parts, or before each index in `indices`. If the size is not a multiple of
-// `sections`, the first parts are larger by 1. `tensor_indices_or_sections`, a constant of int64, stands for
-// `sections` if it has no dimensions, or for `indices` if it is a vector.
+// `sections`, the first parts are larger by 1. `tensor_indices_or_sections`, of int64, stands for `sections` if
+// it has no dimensions, or for `indices` if it is a vector.
 func TensorSplit(self *graph.Value, attrs ...TensorSplitAttrs) []*graph.Value {
 	return node("tensor_split", 0, nonzeroAttrs(attrs), self)
 }

@@ -19,6 +19,9 @@ const maxTranslated = 256
 
 // Translate computes an expression by the given arithmetic. It fails if Symbol fails, or if the expression is large.
 func Translate[T any](a Int, arithmetic Arithmetic[T]) (value T, err error) {
+	if arithmetic.Number == nil || arithmetic.Symbol == nil || arithmetic.Apply == nil {
+		panic("sym: Translate needs all functions of the arithmetic")
+	}
 	if a.Size() > maxTranslated {
 		return value, errTooLarge
 	}

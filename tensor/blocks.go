@@ -5,9 +5,12 @@ import "slices"
 // EachBlock calls visit with the bytes of the elements in row-major order, in blocks of at most maxBytes bytes (but at
 // least one element), until visit returns an error. visit must not change a block, nor keep it. Only for a tensor with
 // another layout the elements are copied, block by block: the memory does not depend on the size of the tensor.
-// EachBlock panics if t is nil or reaches outside its storage.
+// EachBlock panics if visit or t is nil, or if t reaches outside its storage.
 func (t *Tensor) EachBlock(maxBytes int, visit func(block []byte) error) error {
 	t.mustCheck()
+	if visit == nil {
+		panic("tensor: EachBlock needs a function")
+	}
 	size := t.DType.Size()
 	maxBytes = max(maxBytes/size, 1) * size
 	if t.Numel() == 0 {

@@ -50,6 +50,7 @@ var functions = joined(listedFunctions, map[string]any{
 	"iter.Slice4Out3":          iter.Slice4Out3[float32, float32, float32, float32, float32, float32, float32],
 	"iter.WithCheck":           iter.WithCheck[float32],
 	"iter.WithResult":          iter.WithResult[float32, float32],
+	"sym.Translate":            sym.Translate[int],
 	"sym.Differing":            sym.Differing[int],
 	"sym.Fork":                 sym.Fork[int],
 	"sym.Join":                 sym.Join[int],
