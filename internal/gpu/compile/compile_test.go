@@ -104,7 +104,7 @@ func TestFault(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	in := []tensor.Meta{tensor.New(tensor.Float32, 3, 4), tensor.New(tensor.Int64, 2)}
 	const fault = "an index is out of bounds"
-	for index, fault := range map[int64]string{2: "", -3: "", 3: fault, -4: fault} {
+	for index, fault := range map[int64]string{2: "", 0: "", 3: fault, -1: fault} {
 		c, err := conform.NewCall(kernels.Lookup("embedding"), nil, in, rng)
 		require.NoError(t, err)
 		c.Operands[1].Set(tensor.IntScalar(index), 1)
