@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"regexp"
 	"strconv"
 	"strings"
@@ -62,6 +63,7 @@ const limitBytes = 340 << 20
 
 // serveLimited serves until its standard input ends.
 func serveLimited(t *testing.T, dir string) {
+	debug.SetGCPercent(100) // as a server; tests collect garbage less often
 	s := open(t, Options{}, dir)
 	server := httptest.NewServer(s)
 	var status []byte
