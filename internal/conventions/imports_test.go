@@ -62,7 +62,7 @@ func TestLayers(t *testing.T) {
 		// A storage asks the machine whether its memory is available.
 		"tensor":           tensors,
 		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {},
-		"internal/toposort": {},
+		"internal/toposort":  {},
 		"internal/interrupt": {}, "internal/diskcache": tensors,
 		"internal/graphdraw": {}, "internal/strided": {"internal/machine"},
 		"internal/axes":     tensors,
