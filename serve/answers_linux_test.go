@@ -146,14 +146,13 @@ func TestLongAnswers(t *testing.T) {
 	assert.Equal(t, 200, answered("turned", false, 1e7))
 	assert.Equal(t, 200, answered("turned", true, 1e7))
 	assert.Equal(t, 200, answered("wide", true, 9e7)) // the answer has 360 MB
-	for model, elements := range map[string]int{"medium": 2e6, "long": 8e6} {
-		var clients sync.WaitGroup
-		for range 12 {
-			clients.Go(func() { answered(model, model == "long", elements) })
-		}
-		clients.Wait()
-		assert.Equal(t, 200, answered(model, model == "long", elements))
+	var clients sync.WaitGroup
+	for range 12 {
+		clients.Go(func() { answered("medium", false, 2e6) })
 	}
+	clients.Wait()
+	assert.Equal(t, 200, answered("medium", false, 2e6))
+	assert.Equal(t, 200, answered("long", true, 8e6))
 	for range 3 { // the rest of this answer takes five seconds of work
 		r, err := ask(t.Context(), url, "wide", false)
 		require.NoError(t, err)

@@ -148,13 +148,13 @@ func (n *Node) equalizing() (list []map[string]int) {
 		}
 		shapes = append(shapes, n.TrySymShape(x))
 		if integers := n.Integers(x); len(integers) <= maxEqualized {
-			product := sym.Of(1)
+			product := 1
 			for _, integer := range integers {
-				if number, known := integer.Known(); known && number > 0 {
-					product = product.Mul(integer)
+				if number, known := integer.Known(); known && number > 0 && product <= maxSolution && number <= maxSolution {
+					product *= number
 				}
 			}
-			numbers = append(append(numbers, integers...), product)
+			numbers = append(append(numbers, integers...), sym.Of(product))
 		}
 	}
 	for i, shape := range shapes {

@@ -87,9 +87,9 @@ func reduce(kind string) converter {
 		}
 		x := n.Operand(0)
 		if n.Opset >= operandSince && n.HasOperand(1) {
-			// The ops take computed axes if their number is known, except prod, which reduces one dimension.
+			// The ops take one computed axis, except prod, which takes a number. Several axes may be equal.
 			axes := n.Operand(1)
-			if count := n.LengthOf(axes); axes.Data() == nil && (count < 0 || count > 0 && kind == "prod") {
+			if count := n.LengthOf(axes); axes.Data() == nil && (count < 0 || count > 1 || count > 0 && kind == "prod") {
 				return single(reduceComputed(n, kind, x, axes, n.Flag("keepdims", true)))
 			}
 		}
