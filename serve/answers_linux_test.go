@@ -29,7 +29,7 @@ import (
 func longAnswers(t *testing.T) string {
 	dir := t.TempDir()
 	for name, node := range map[string]string{
-		"long":   `{"name": "y", "op": "repeat", "inputs": ["x"], "attrs": {"repeats": [8000000]}}`,
+		"long":   `{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": [3, 8000000]}}`,
 		"medium": `{"name": "y", "op": "repeat", "inputs": ["x"], "attrs": {"repeats": [2000000]}}`,
 		"wide":   `{"name": "y", "op": "expand", "inputs": ["x"], "attrs": {"size": [10, 9000000]}}`,
 		"turned": `{"name": "r", "op": "repeat", "inputs": ["x"], "attrs": {"repeats": [2000, 5000]}},
@@ -59,7 +59,7 @@ const limitedServer = "GRAPHRUN_TEST_LIMITED_SERVER"
 
 // limitBytes is the memory that the limited process may take beyond the memory of an idle server. A part of it is a
 // reserve: see machine.Fits. The text of the long answer, of the medium ones together, and of the wide one exceed it.
-const limitBytes = 340 << 20
+const limitBytes = 480 << 20
 
 // serveLimited serves until its standard input ends.
 func serveLimited(t *testing.T, dir string) {
@@ -142,7 +142,7 @@ func TestLongAnswers(t *testing.T) {
 		}
 		return r.StatusCode
 	}
-	assert.Equal(t, 200, answered("long", false, 8e6))
+	assert.Equal(t, 200, answered("long", false, 24e6))
 	assert.Equal(t, 200, answered("turned", false, 1e7))
 	assert.Equal(t, 200, answered("turned", true, 1e7))
 	assert.Equal(t, 200, answered("wide", true, 9e7)) // the answer has 360 MB
@@ -152,7 +152,7 @@ func TestLongAnswers(t *testing.T) {
 	}
 	clients.Wait()
 	assert.Equal(t, 200, answered("medium", false, 2e6))
-	assert.Equal(t, 200, answered("long", true, 8e6))
+	assert.Equal(t, 200, answered("long", true, 24e6))
 	for range 3 { // the rest of this answer takes five seconds of work
 		r, err := ask(t.Context(), url, "wide", false)
 		require.NoError(t, err)
