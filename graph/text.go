@@ -268,7 +268,9 @@ func elementsText(t *tensor.Tensor) string {
 	list := make([]string, rows.Numel())
 	for i := range list {
 		element := rows.At(indexOf(i, rows.Shape)...)
-		if list[i] = scalarText(element); rows.DType.IsFloat() && rows.DType.Size() <= 4 && strings.Contains(list[i], ".") {
+		if rows.DType == tensor.Uint64 {
+			list[i] = strconv.FormatUint(uint64(element.Int()), 10)
+		} else if list[i] = scalarText(element); rows.DType.IsFloat() && rows.DType.Size() <= 4 && strings.Contains(list[i], ".") {
 			short := strconv.FormatFloat(element.Float(), 'g', -1, 32)
 			if x, _ := strconv.ParseFloat(short, 64); strings.ContainsAny(short, ".e") && float64(float32(x)) == element.Float() {
 				list[i] = short
@@ -313,7 +315,8 @@ const maxTextDepth = 64
 type textParser struct {
 	text   string
 	pos    int
-	depth  int
+	depth  int // of the brackets around the position, within the innermost graph
+	nested int // of all lists and graphs around the position
 	lookup Lookup
 	err    error
 }
@@ -536,9 +539,9 @@ func (p *textParser) constant(g *Graph, d declared) {
 			number = tensor.IntScalar(int64(i % 5))
 		}
 		if elements != nil {
-			var ok bool
-			if number, ok = tensor.ScalarOf(elements[i]); !ok {
-				p.failAt(d.pos, fmt.Errorf("element %d of constant %q is no number", i, d.name))
+			var isNumber bool
+			if number, isNumber = elementOf(elements[i], meta.DType); !isNumber {
+				p.failAt(d.pos, fmt.Errorf("element %d of constant %q is no %s", i, d.name, meta.DType))
 				return
 			}
 		}
@@ -546,6 +549,25 @@ func (p *textParser) constant(g *Graph, d declared) {
 	}
 	g.Constant(d.name, t).Pin = p.pins()
 	p.built(g, d.pos)
+}
+
+// elementOf returns an attribute as an element of a dtype. ok is false if it is no number, or if an integer dtype does not
+// have it.
+func elementOf(v any, dtype tensor.DType) (_ tensor.Scalar, ok bool) {
+	if bits, isLarge := v.(uint64); isLarge {
+		if dtype == tensor.Uint64 {
+			return tensor.IntScalar(int64(bits)), true // its low 64 bits are stored
+		}
+		v = float64(bits)
+	}
+	number, ok := tensor.ScalarOf(v)
+	if !ok || dtype.IsComplex() {
+		return number, ok
+	}
+	if number.DType().IsComplex() {
+		return number, false
+	}
+	return number, dtype.IsFloat() || number.Tensor(dtype).At().Float() == number.Float()
 }
 
 // allocate returns a tensor, or an error if there is no memory for it.
@@ -681,9 +703,9 @@ func (p *textParser) valueOf(g *Graph) *Value {
 // literal reads a number, true, false or null. ok is false if the next word is none of them.
 func (p *textParser) literal() (v any, ok bool) {
 	if p.accept("(") { // a complex number
-		re, _ := p.literal()
+		re, _ := p.number()
 		p.want(",")
-		im, _ := p.literal()
+		im, _ := p.number()
 		p.want(")")
 		x, isNumber := numerals.Float(re)
 		y, isToo := numerals.Float(im)
@@ -692,6 +714,11 @@ func (p *textParser) literal() (v any, ok bool) {
 		}
 		return complex(x, y), true
 	}
+	return p.number()
+}
+
+// number reads a number that is not complex, true, false or null, as literal does.
+func (p *textParser) number() (v any, ok bool) {
 	sign := ""
 	if p.accept("+") {
 		sign = "+"
@@ -715,6 +742,9 @@ func (p *textParser) literal() (v any, ok bool) {
 	if i, err := strconv.ParseInt(word, 10, 64); err == nil {
 		return i, true
 	}
+	if i, err := strconv.ParseUint(word, 10, 64); err == nil {
+		return i, true // an element of a constant: see elementOf
+	}
 	if x, err := strconv.ParseFloat(word, 64); err == nil && strings.ContainsAny(word, ".eE") {
 		return x, true
 	}
@@ -723,11 +753,12 @@ func (p *textParser) literal() (v any, ok bool) {
 
 // value reads an attribute.
 func (p *textParser) value(g *Graph) any {
-	if p.depth++; p.depth > maxTextDepth {
+	if p.nested++; p.nested > maxTextDepth {
 		p.fail("lists and graphs are nested more than %d deep", maxTextDepth)
 		return nil
 	}
-	defer func() { p.depth-- }()
+	p.depth++
+	defer func() { p.depth, p.nested = p.depth-1, p.nested-1 }()
 	if p.space(true); p.pos == len(p.text) {
 		p.fail("want an attribute")
 		return nil

@@ -19,6 +19,7 @@ x: float32[M, 3, 4]@(12, 1, 3)+4 = input
 "a b": float32[M - 1, 3] = input pin contiguous
 l: float32[M, 3, 4, 4]@channels_last = input
 i: int64[2] = constant [-9223372036854775808, 7]
+u: uint64[3] = constant [0, 9223372036854775808, 18446744073709551615]
 w: float32[4] = constant [0.5, -1.0, 2e+20, -Infinity]
 z: complex64[1] = constant [(1.5, -2.0)]
 big: float32[5, 5] = constant
@@ -88,31 +89,39 @@ func TestTextOfGraphFiles(t *testing.T) {
 func TestTextMistakes(t *testing.T) {
 	const x = "x: float32[2, 3] = input\n"
 	for text, want := range map[string]string{
-		x + "y: = relu(z)":                             `text:2:11: no value "z" is defined before`,
-		x + "y: = rellu(x)":                            `text:2:1: node "y" (rellu): there is no op "rellu"`,
-		x + "y: float32[2] = relu(x)":                  `text:2:1: node "y" (relu): y is [2, 3], but the text has [2]`,
-		x + "y: int64[2, 3] = relu(x)":                 `text:2:1: node "y" (relu): y is float32, but the text has int64`,
-		x + "x: = relu(x)":                             `text:2:1: two values are named "x"`,
-		x + "a, b: = relu(x)":                          `text:2:1: node "a" (relu): makes 1 values, want 2`,
-		x + "y: = permute(x, dims=[0, 1)":              `text:2:27: want ","`,
-		x + "y: = permute(x, dims=[0, 1], 2)":          `text:2:30: want an attribute: operands come before attributes`,
-		x + "y: = permute(x, dims=[0], dims=[0])":      `text:2:27: attribute "dims" is given twice`,
-		x + "y: = relu(x) pin sideways":                `text:2:18: "sideways" is not a pin`,
-		x + "y: = relu(x) x":                           `text:2:14: want the end of the line, have "x"`,
-		x + "output y":                                 `text:2:8: no value "y" is defined before`,
-		x + "output x\noutput x":                       `text:3:1: two outputs are named "x"`,
-		"x: float33[2] = input":                        `text:1:4: `,
-		"x: float32[2 = input":                         `text:1:`,
-		"x: = input":                                   `text:1:1: an input has one name and a type`,
-		"x: float32[2] = entrance":                     `text:1:25: want the operands of entrance in parentheses`,
-		"c: float32[2] = constant [1.0]":               `text:1:31: constant "c" has 1 elements, its shape [2]`,
-		"c: float32[2] = constant [1.0, \"a\"]":        `text:1:1: element 1 of constant "c" is no number`,
-		"c: float32[70368744177664] = constant":        `text:1:1: `,
-		"c: float32[2] = constant: float32[2] in":      `text:1:1: constant "c" is packed for an implementation`,
-		"symbol N most=3":                              `text:1:9: want min, max or hint, have "most"`,
-		"}":                                            `text:1:1: want a statement, have "}"`,
-		x + `y: = relu("x`:                             `text:2:11: want the end of the quoted text`,
-		x + "y: = f(x, a=" + strings.Repeat("[", 5000): `text:2:76: lists and graphs are nested more than 64 deep`,
+		x + "y: = relu(z)":                                        `text:2:11: no value "z" is defined before`,
+		x + "y: = rellu(x)":                                       `text:2:1: node "y" (rellu): there is no op "rellu"`,
+		x + "y: float32[2] = relu(x)":                             `text:2:1: node "y" (relu): y is [2, 3], but the text has [2]`,
+		x + "y: int64[2, 3] = relu(x)":                            `text:2:1: node "y" (relu): y is float32, but the text has int64`,
+		x + "x: = relu(x)":                                        `text:2:1: two values are named "x"`,
+		x + "a, b: = relu(x)":                                     `text:2:1: node "a" (relu): makes 1 values, want 2`,
+		x + "y: = permute(x, dims=[0, 1)":                         `text:2:27: want ","`,
+		x + "y: = permute(x, dims=[0, 1], 2)":                     `text:2:30: want an attribute: operands come before attributes`,
+		x + "y: = permute(x, dims=[0], dims=[0])":                 `text:2:27: attribute "dims" is given twice`,
+		x + "y: = relu(x) pin sideways":                           `text:2:18: "sideways" is not a pin`,
+		x + "y: = relu(x) x":                                      `text:2:14: want the end of the line, have "x"`,
+		x + "output y":                                            `text:2:8: no value "y" is defined before`,
+		x + "output x\noutput x":                                  `text:3:1: two outputs are named "x"`,
+		"x: float33[2] = input":                                   `text:1:4: `,
+		"x: float32[2 = input":                                    `text:1:`,
+		"x: = input":                                              `text:1:1: an input has one name and a type`,
+		"x: float32[2] = entrance":                                `text:1:25: want the operands of entrance in parentheses`,
+		"c: float32[2] = constant [1.0]":                          `text:1:31: constant "c" has 1 elements, its shape [2]`,
+		"c: float32[2] = constant [1.0, \"a\"]":                   `text:1:1: element 1 of constant "c" is no float32`,
+		"c: float32[70368744177664] = constant":                   `text:1:1: `,
+		"c: float32[2] = constant: float32[2] in":                 `text:1:1: constant "c" is packed for an implementation`,
+		"symbol N most=3":                                         `text:1:9: want min, max or hint, have "most"`,
+		"}":                                                       `text:1:1: want a statement, have "}"`,
+		x + `y: = relu("x`:                                        `text:2:11: want the end of the quoted text`,
+		x + "y: = f(x, a=" + strings.Repeat("[", 5000):            `text:2:77: lists and graphs are nested more than 64 deep`,
+		x + "y: = f(x, a=" + strings.Repeat("{\na: = f(a=", 5000): `text:66:10: lists and graphs are nested more than 64 deep`,
+		x + "y: = add(x, " + strings.Repeat("(", 5000):            `text:2:14: want ","`,
+		x + "y: = mul(x, 18446744073709551615)":                   `text:2:1: node "y" (mul): `,
+		"c: int64[2] = constant [1, 1.5]":                         `text:1:1: element 1 of constant "c" is no int64`,
+		"c: int64[1] = constant [9223372036854775808]":            `text:1:1: element 0 of constant "c" is no int64`,
+		"c: uint8[1] = constant [256]":                            `text:1:1: element 0 of constant "c" is no uint8`,
+		"c: uint64[1] = constant [-1]":                            `text:1:1: element 0 of constant "c" is no uint64`,
+		"c: float32[1] = constant [(1.0, 2.0)]":                   `text:1:1: element 0 of constant "c" is no float32`,
 	} {
 		_, err := graph.Parse(text, kernels.Lookup)
 		require.Error(t, err, text)

@@ -123,7 +123,7 @@ func groupNorm(n *node) []*value {
 		if activation == 1 {
 			y = n.Op("silu", nil, y)
 		}
-		return single(y)
+		return single(n.Cast(y, x.DType()))
 	}
 	if activation == 1 {
 		normalize = inFloat32(normalize)
