@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -63,9 +64,17 @@ func (p *textPrinter) line(format string, args ...any) {
 }
 
 func (p *textPrinter) graph(g *Graph) {
-	for _, name := range sorted.Keys(g.Symbols) {
-		if b := g.Symbols[name]; b != (Bounds{NameInFile: b.NameInFile}) {
-			p.line("symbol %s%s", textName(name), boundsText(b))
+	symbols := map[string]Bounds{}
+	maps.Copy(symbols, g.Symbols)
+	for name, size := range g.sizes { // the shapes in the text are those for these sizes
+		if b, hint := symbols[name], size.Hint(); hint != b.assumedSize() {
+			b.Hint = &hint
+			symbols[name] = b
+		}
+	}
+	for _, name := range sorted.Keys(symbols) {
+		if text := boundsText(symbols[name]); text != "" {
+			p.line("symbol %s%s", textName(name), text)
 		}
 	}
 	for _, v := range g.Inputs {
@@ -95,7 +104,7 @@ func (p *textPrinter) graph(g *Graph) {
 func (p *textPrinter) node(n *Node) {
 	var results, args []string
 	for _, v := range n.Out {
-		results = append(results, textName(v.Name)+": "+typeText(v))
+		results = append(results, strings.TrimSuffix(textName(v.Name)+": "+typeText(v), " "))
 	}
 	for _, arg := range n.In {
 		switch arg.Kind {
@@ -177,6 +186,9 @@ func isWordRune(r rune) bool {
 // typeText returns the type of a value, with the sizes of an input as they are declared. Strides are omitted if the
 // value is row-major. The shape of a dynamic value is unknown.
 func typeText(v *Value) string {
+	if v.Meta.DType == tensor.Invalid { // the run infers it
+		return ""
+	}
 	if v.Dynamic && v.Node != nil {
 		return v.Meta.DType.String() + "[?]"
 	}
