@@ -3,7 +3,6 @@ package kernels_test
 import (
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/halftest"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
@@ -59,29 +59,11 @@ func stepsInHalf(t *testing.T) map[string]bool {
 	return ops
 }
 
-// halfFormat is a 16-bit format.
-type halfFormat struct {
-	dtype            tensor.DType
-	digits, exponent int // of the significand, of the least normal number
-	large, greatest  float64
-}
-
-var halfFormats = []halfFormat{
-	{tensor.Float16, 11, -14, 30000, 65504},
-	{tensor.BFloat16, 8, -126, 0x1p126, 0x1.fep127},
-}
-
-// unit returns the distance of adjacent numbers of the format at x.
-func (f halfFormat) unit(x float64) float64 {
-	_, exponent := math.Frexp(x)
-	return math.Ldexp(1, max(exponent-1, f.exponent)-f.digits+1)
-}
-
 // halfDraw is an example of an op with drawn operands.
 type halfDraw struct {
 	op      *graph.Op
 	example graph.Example
-	format  halfFormat
+	format  halftest.Format
 	seed    uint64
 }
 
@@ -101,11 +83,11 @@ func (d halfDraw) run(dtype tensor.DType, isRef bool) (out []*tensor.Tensor, isR
 		scale, offset := 1.0, 0.0
 		switch kind := rng.IntN(6); kind {
 		case 0: // the largest is near the limit
-			scale = d.format.large / 2
+			scale = d.format.Large / 2
 		case 1: // squares exceed float16
 			scale = 150
 		case 2: // subnormal numbers
-			scale = math.Ldexp(1, d.format.exponent)
+			scale = d.format.Tiny()
 		case 3: // sums cancel
 			offset = 64
 		}
@@ -120,9 +102,7 @@ func (d halfDraw) run(dtype tensor.DType, isRef bool) (out []*tensor.Tensor, isR
 				return x
 			}
 			sign = -sign
-			rounded := tensor.Zeros(d.format.dtype)
-			rounded.Set(tensor.FloatScalar(x.Float()*scale + sign*offset))
-			return rounded.At()
+			return d.format.Round(x.Float()*scale + sign*offset)
 		})
 	}
 	if !hasFloat {
@@ -145,7 +125,7 @@ func (d halfDraw) run(dtype tensor.DType, isRef bool) (out []*tensor.Tensor, isR
 
 // check compares the op in 16 bits with its reference in float64, or in float32 if it has no float64.
 func (d halfDraw) check() (isRejected bool, err error) {
-	got, isRejected, err := d.run(d.format.dtype, false)
+	got, isRejected, err := d.run(d.format.DType, false)
 	if isRejected {
 		return true, err
 	}
@@ -161,53 +141,14 @@ func (d halfDraw) check() (isRejected bool, err error) {
 		double = single
 	}
 	for i := range got {
-		if err := d.format.compare(got[i], single[i], double[i]); err != nil {
+		if got[i].DType.IsComplex() || !slices.Equal(got[i].Shape, double[i].Shape) {
+			continue
+		}
+		if err := d.format.Compare(got[i], single[i], double[i], 1); err != nil {
 			return false, fmt.Errorf("result %d: %w", i, err)
 		}
 	}
 	return false, nil
-}
-
-// compare compares a result with that of float32 and of float64. The differences of these two measure the error of
-// float32, whose sums may have another order in 16 bits.
-func (f halfFormat) compare(got, single, double *tensor.Tensor) error {
-	if got.DType.IsComplex() || !slices.Equal(got.Shape, single.Shape) || !slices.Equal(got.Shape, double.Shape) {
-		return nil
-	}
-	gots, singles, doubles := float64sOf(got), float64sOf(single), float64sOf(double)
-	worst := 0.0
-	for i := range singles {
-		if diff := math.Abs(singles[i] - doubles[i]); diff-diff == 0 {
-			worst = max(worst, diff)
-		}
-	}
-	for i, g := range gots {
-		s, w := singles[i], doubles[i]
-		sumBound := 16*math.Abs(s-w) + 4*worst
-		var bound float64
-		switch {
-		case g == w || g == s || s != s || w != w:
-			continue
-		case got.DType == f.dtype:
-			if bound = f.unit(w) + sumBound; math.IsInf(g, 0) && math.Abs(w)+bound > f.greatest {
-				bound = math.Inf(1)
-			}
-		case got.DType.IsFloat():
-			bound = 0x1p-20*math.Abs(w) + 0x1p-140 + sumBound
-		case s != w:
-			continue
-		}
-		lost := !(math.Abs(s-w) <= math.Abs(w)/64) // as sums overflow, or cancel
-		if !lost && !(math.Abs(g-w) <= bound) {
-			return fmt.Errorf("element %d is %v, want %v, in float32 %v", i, g, w, s)
-		}
-	}
-	return nil
-}
-
-func float64sOf(x *tensor.Tensor) []float64 {
-	list, _ := tensor.ToSlice[float64](x.CopyTo(tensor.New(tensor.Float64, x.Shape...))) // the dtype is right
-	return list
 }
 
 // TestHalf runs ops on 16-bit floats.
@@ -221,14 +162,14 @@ func TestHalf(t *testing.T) {
 		rejection, failures := "it has no example", 0
 		for k, example := range op.Examples {
 			for i := range draws {
-				d := halfDraw{op, example, halfFormats[i%2], uint64(i / 2)}
+				d := halfDraw{op, example, halftest.Formats[i%2], uint64(i / 2)}
 				isRejected, err := d.check()
 				switch {
 				case isRejected && err != nil:
 					rejection = err.Error()
 				case err != nil:
 					if failures++; failures < 3 {
-						t.Errorf("%s, example %d, draw %d, %s: %v", op.Name, k, i, d.format.dtype, err)
+						t.Errorf("%s, example %d, draw %d, %s: %v", op.Name, k, i, d.format.DType, err)
 					}
 				case !isRejected:
 					accepted[op.Name] = true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/internal/halftest"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
@@ -50,36 +51,12 @@ const cacheUnits = 64
 var sizesInHalf = map[string]bool{"Resize": true, "Upsample": true, "OneHot": true, "Range": true,
 	"MaxRoiPool": true}
 
-// halfFormat is a 16-bit format.
-type halfFormat struct {
-	dtype            tensor.DType
-	elementType      pb.DataType
-	digits, exponent int // of the significand, of the least normal number
-	large, greatest  float64
-}
-
-var halfFormats = []halfFormat{
-	{tensor.Float16, pb.Float16, 11, -14, 30000, 65504},
-	{tensor.BFloat16, pb.BFloat16, 8, -126, 0x1p126, 0x1.fep127},
-}
-
-// unit returns the distance of adjacent numbers of the format at x.
-func (f halfFormat) unit(x float64) float64 {
-	_, exponent := math.Frexp(x)
-	return math.Ldexp(1, max(exponent-1, f.exponent)-f.digits+1)
-}
-
-// round returns the number of the format that is nearest to x.
-func (f halfFormat) round(x float64) float64 {
-	t := tensor.Zeros(f.dtype)
-	t.Set(tensor.FloatScalar(x))
-	return t.At().Float()
-}
+var halfElements = map[tensor.DType]pb.DataType{tensor.Float16: pb.Float16, tensor.BFloat16: pb.BFloat16}
 
 // halfDraw is a call of an operator with drawn operands: a vector in which each list of floats is replaced.
 type halfDraw struct {
 	vector
-	format halfFormat
+	format halftest.Format
 	seed   uint64
 	kept   []string // operands that keep their numbers
 	units  float64  // bound of the difference
@@ -99,11 +76,11 @@ func (d halfDraw) operand(name string, list []float64) []float64 {
 	}
 	switch kind {
 	case 0: // the largest is near the limit
-		scale = d.format.large / max(most, 1)
+		scale = d.format.Large / max(most, 1)
 	case 1: // the largest is 300: its square exceeds float16
 		scale = 300 / max(most, 1)
 	case 2: // subnormal numbers
-		scale = math.Ldexp(1, d.format.exponent) / max(most, 1)
+		scale = d.format.Tiny() / max(most, 1)
 	case 3: // sums cancel
 		offset = 64 * max(most, 1)
 	}
@@ -113,7 +90,7 @@ func (d halfDraw) operand(name string, list []float64) []float64 {
 		if offset != 0 {
 			out[i] += offset * float64(1-2*(i%2))
 		}
-		out[i] = d.format.round(out[i])
+		out[i] = d.format.Round(out[i]).Float()
 	}
 	return out
 }
@@ -194,7 +171,7 @@ func (d halfDraw) run(to pb.DataType, dtype tensor.DType) (out map[string]*tenso
 
 // check compares the operator in 16 bits with float64, or with float32 if it has no float64.
 func (d halfDraw) check() (isRejected bool, err error) {
-	got, isRejected, err := d.run(d.format.elementType, d.format.dtype)
+	got, isRejected, err := d.run(halfElements[d.format.DType], d.format.DType)
 	if isRejected {
 		return true, err
 	}
@@ -207,7 +184,7 @@ func (d halfDraw) check() (isRejected bool, err error) {
 	}
 	double, _, doubleErr := d.run(pb.Double, tensor.Float64)
 	for _, x := range double {
-		if d.units == cacheUnits && largest(float64sOf(x)) > d.format.greatest {
+		if d.units == cacheUnits && largest(float64sOf(x)) > d.format.Greatest {
 			return false, nil // the cache overflows
 		}
 	}
@@ -215,48 +192,11 @@ func (d halfDraw) check() (isRejected bool, err error) {
 		if doubleErr != nil || !slices.Equal(double[name].Shape, single[name].Shape) {
 			double = single
 		}
-		if err := d.compare(x, single[name], double[name]); err != nil {
+		if err := d.format.Compare(x, single[name], double[name], d.units); err != nil {
 			return false, fmt.Errorf("output %q: %w", name, err)
 		}
 	}
 	return false, nil
-}
-
-// compare compares a result with that of float32 and of float64. The differences of these two measure the error of
-// float32, whose sums may have another order in 16 bits.
-func (d halfDraw) compare(got, single, double *tensor.Tensor) error {
-	if !slices.Equal(got.Shape, single.Shape) {
-		return fmt.Errorf("shape %v, in float32 %v", got.Shape, single.Shape)
-	}
-	gots, singles, doubles := float64sOf(got), float64sOf(single), float64sOf(double)
-	worst := 0.0
-	for i := range singles {
-		if diff := math.Abs(singles[i] - doubles[i]); diff-diff == 0 {
-			worst = max(worst, diff)
-		}
-	}
-	for i, g := range gots {
-		s, w := singles[i], doubles[i]
-		sumBound := 16*math.Abs(s-w) + 4*worst
-		var bound float64
-		switch {
-		case g == w || g == s || s != s || w != w:
-			continue
-		case got.DType == d.format.dtype:
-			if bound = d.units*d.format.unit(w) + sumBound; math.IsInf(g, 0) && math.Abs(w)+bound > d.format.greatest {
-				bound = math.Inf(1)
-			}
-		case got.DType.IsFloat(): // a statistic in float32
-			bound = 0x1p-20*math.Abs(w) + 0x1p-140 + sumBound
-		case s != w:
-			continue
-		}
-		lost := !(math.Abs(s-w) <= math.Abs(w)/64) // as sums overflow, or cancel
-		if !lost && !(math.Abs(g-w) <= bound) {
-			return fmt.Errorf("element %d is %v, want %v, in float32 %v", i, g, w, s)
-		}
-	}
-	return nil
 }
 
 // TestHalf runs operators on 16-bit floats.
@@ -272,7 +212,7 @@ func TestHalf(t *testing.T) {
 			continue
 		}
 		for i := range draws {
-			d := halfDraw{vector: v, format: halfFormats[i%2], seed: uint64(i / 2)}
+			d := halfDraw{vector: v, format: halftest.Formats[i%2], seed: uint64(i / 2)}
 			d.units = 1
 			if cache, ok := cacheOperands[op]; ok && len(operands) > cache && operands[cache] != "" {
 				d.units = cacheUnits
@@ -286,7 +226,7 @@ func TestHalf(t *testing.T) {
 				rejected[op] = err.Error()
 			case err != nil:
 				if failures[op]++; failures[op] < 4 {
-					t.Errorf("%s %s draw %d (%s): %v", op, d.format.dtype, i, v.name, err)
+					t.Errorf("%s %s draw %d (%s): %v", op, d.format.DType, i, v.name, err)
 				}
 			default:
 				accepted[op] = true
@@ -335,7 +275,7 @@ func TestHalfOverflow(t *testing.T) {
 		t.Helper()
 		require.Equal(t, tensor.Float16, got.DType)
 		for i, x := range float64sOf(got) {
-			require.InDelta(t, want(i), x, halfFormats[0].unit(want(i))/2*1.001, "element %d", i)
+			require.InDelta(t, want(i), x, halftest.Formats[0].Unit(want(i))/2*1.001, "element %d", i)
 		}
 	}
 	// The scores are 40*40*64/8 = 12800 for all keys, so that a result is the mean of the values.
@@ -368,7 +308,7 @@ func TestMixedWithHalf(t *testing.T) {
 	got := single(t, 15, "BatchNormalization", "", []*tensor.Tensor{x, one, zero, mean, variance}, 1,
 		attrFloat("epsilon", 0))[0]
 	want := (1 - float64(float32(1.0001))) / math.Sqrt(float64(float32(1e-8)))
-	require.InDelta(t, want, float64sOf(got)[0], halfFormats[0].unit(want)/2*1.001)
+	require.InDelta(t, want, float64sOf(got)[0], halftest.Formats[0].Unit(want)/2*1.001)
 
 	// The grid is half an element of 2048 beside the border of two elements.
 	row := halves(func(i int) float64 { return float64(i % 2) }, 1, 1, 1, 2048)
@@ -404,7 +344,7 @@ func TestHalfMaskFilter(t *testing.T) {
 			results[kind] = float64sOf(run(t, m, in)["y"])
 		}
 		for i, want := range results[pb.Float] {
-			require.InDelta(t, want, results[pb.Float16][i], halfFormats[0].unit(want), "element %d", i)
+			require.InDelta(t, want, results[pb.Float16][i], halftest.Formats[0].Unit(want), "element %d", i)
 		}
 	}
 }
