@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
@@ -121,6 +122,18 @@ var accuracyAttrs = map[string]graph.Attrs{
 	"elu scaled": {"alpha": 2, "scale": 0.5, "input_scale": 1.5}, "logit eps": {"eps": 0.1},
 }
 
+// withAndWithoutCode yields twice: while loops run by machine code, if there is any, and while they run without it.
+func withAndWithoutCode() iter.Seq[bool] {
+	return func(yield func(bool) bool) {
+		available := loops.CodeAvailable
+		defer func() { loops.CodeAvailable = available }()
+		if yield(available()) {
+			loops.CodeAvailable = func() bool { return false }
+			yield(false)
+		}
+	}
+}
+
 // TestAccuracy compares pointwise functions with the vectors that scripts/accuracy.py has made with mpmath: operands
 // of all magnitudes, and true values. Zeros, infinities and NaN are PyTorch's. Loops run by machine code and without
 // it.
@@ -129,9 +142,7 @@ func TestAccuracy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func(available func() bool) { loops.CodeAvailable = available }(loops.CodeAvailable)
-	for _, available := range []func() bool{loops.CodeAvailable, func() bool { return false }} {
-		loops.CodeAvailable = available
+	for isCode := range withAndWithoutCode() {
 		for name, allowed := range accuracy {
 			if vectors[name+"/x"] == nil {
 				t.Errorf("testdata/accuracy.npz has no case %s", name)
@@ -139,7 +150,7 @@ func TestAccuracy(t *testing.T) {
 			}
 			for _, f := range floatFormats {
 				if err := checkAccuracy(vectors, name, f, allowed); err != nil {
-					t.Errorf("%s of %v, machine code %v: %v", name, f.dtype, available(), err)
+					t.Errorf("%s of %v, machine code %v: %v", name, f.dtype, isCode, err)
 				}
 			}
 		}
@@ -242,9 +253,7 @@ func TestComplexAccuracy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func(available func() bool) { loops.CodeAvailable = available }(loops.CodeAvailable)
-	for _, available := range []func() bool{loops.CodeAvailable, func() bool { return false }} {
-		loops.CodeAvailable = available
+	for isCode := range withAndWithoutCode() {
 		for name := range vectors {
 			name, isOperand := strings.CutSuffix(name, "/x")
 			opName, isComplex := strings.CutPrefix(name, "complex ")
@@ -254,7 +263,7 @@ func TestComplexAccuracy(t *testing.T) {
 			for i, f := range floatFormats[:2] {
 				dtype := []tensor.DType{tensor.Complex64, tensor.Complex128}[i]
 				if err := checkComplexAccuracy(vectors, opName, dtype, f, complexAccuracy[opName][i]); err != nil {
-					t.Errorf("%s of %v, machine code %v: %v", opName, dtype, available(), err)
+					t.Errorf("%s of %v, machine code %v: %v", opName, dtype, isCode, err)
 				}
 			}
 		}
@@ -310,9 +319,7 @@ func TestExactness(t *testing.T) {
 		opName, _, _ := strings.Cut(name, " ")
 		isListed[opName] = true
 	}
-	defer func(available func() bool) { loops.CodeAvailable = available }(loops.CodeAvailable)
-	for _, available := range []func() bool{loops.CodeAvailable, func() bool { return false }} {
-		loops.CodeAvailable = available
+	for isCode := range withAndWithoutCode() {
 		for _, op := range kernels.All() {
 			if op.Kind != graph.FollowsOperands {
 				continue
@@ -326,7 +333,7 @@ func TestExactness(t *testing.T) {
 			for _, example := range op.Examples {
 				for _, f := range floatFormats {
 					if err := checkExactness(op, example, f.dtype); err != nil {
-						t.Errorf("%s %v of %v, machine code %v: %v", op.Name, example.Attrs, f.dtype, available(), err)
+						t.Errorf("%s %v of %v, machine code %v: %v", op.Name, example.Attrs, f.dtype, isCode, err)
 					}
 				}
 			}
