@@ -55,8 +55,10 @@ func TestWorkersJoinAndEnd(t *testing.T) {
 
 func TestEndWaitsForWorkers(t *testing.T) {
 	var in, out atomic.Bool
+	counted := make(chan struct{})
 	j := &Job{Help: func() {
 		in.Store(true)
+		<-counted
 		time.Sleep(20 * time.Millisecond) // longer than an owner spins before it sleeps
 		out.Store(true)
 	}}
@@ -64,6 +66,7 @@ func TestEndWaitsForWorkers(t *testing.T) {
 	j.RequestWorkers(1, StartAlways)
 	eventually(t, "no worker joins", in.Load)
 	seen := j.EventCount()
+	close(counted)
 	if !j.Wait(seen) && !out.Load() || j.EventCount() == seen {
 		t.Error("the owner did not wait for the worker that joined")
 	}
