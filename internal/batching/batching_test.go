@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
+	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
@@ -61,10 +62,12 @@ func TestBatch(t *testing.T) {
 	require.Same(t, a.planAt(t.Context(), []int{1}, 9), a.planAt(t.Context(), []int{1}, 1))
 	assert.Equal(t, []int{0, 1}, a.Batch(runsOf(a, 1, 1), 8))
 	assert.Equal(t, []int{0, 1, 2}, a.Batch(runsOf(a, 2, 1, 3, 5, 3), 8))
-	b := axisOf(t, summed, 8, true)
-	require.NotSame(t, b.planAt(t.Context(), []int{1}, 9), b.planAt(t.Context(), []int{1}, 1))
-	assert.Equal(t, []int{0, 1}, b.Batch(runsOf(b, 2, 1, 1), 8), "4 rows have another order of sums")
-	assert.Equal(t, []int{0, 3}, b.Batch(runsOf(b, 4, 1, 3, 4), 8))
+	if loops.CodeAvailable() { // other sums have one order for any number of rows
+		b := axisOf(t, summed, 8, true)
+		require.NotSame(t, b.planAt(t.Context(), []int{1}, 9), b.planAt(t.Context(), []int{1}, 1))
+		assert.Equal(t, []int{0, 1}, b.Batch(runsOf(b, 2, 1, 1), 8), "4 rows have another order of sums")
+		assert.Equal(t, []int{0, 3}, b.Batch(runsOf(b, 4, 1, 3, 4), 8))
+	}
 	assert.Equal(t, []int{0}, a.Batch(runsOf(a, 8, 1), 8), "a run of all rows")
 	assert.Equal(t, []int{0, 2}, a.Batch(runsOf(a, 2, 3, 2, 1), 4), "fewer rows than Prove permits")
 	assert.Equal(t, []int{0, 1}, axisOf(t, reshaped, 8, false).Batch(runsOf(a, 1, 1), 8))

@@ -157,6 +157,7 @@ func matrixGraphs() (list []rowGraph) {
 
 // TestRowsKeepBits: in a batch that Axis permits, a row has the same bits as alone.
 func TestRowsKeepBits(t *testing.T) {
+	testsize.Long(t)
 	const maxRows = 16
 	joined := 0
 	graphs := slices.Concat(rowGraphs(), reshapedGraphs(), matrixGraphs())
