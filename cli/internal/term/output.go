@@ -58,10 +58,9 @@ func (o *Output) write(text []byte, isEnd bool) error {
 			plain = i
 		}
 		if plain == 0 {
-			style := text[1:]
 			mayContinue := bytes.HasPrefix(styleMark, text)
 			if bytes.HasPrefix(text, styleMark) {
-				style = text[len(styleMark):]
+				style := text[len(styleMark):]
 				end := bytes.IndexByte(style, 'm') + 1
 				if end > 0 {
 					out = append(append(out, "\x1b["...), style[:end]...)
