@@ -73,6 +73,28 @@ func TestAxesThatOccurTwice(t *testing.T) {
 	require.ErrorContains(t, err, "axis 0 occurs twice")
 }
 
+// TestScalarsHaveAxis0InReductions gives a scalar axis 0 by an attribute, a constant and an input.
+func TestScalarsHaveAxis0InReductions(t *testing.T) {
+	x := map[string]*tensor.Tensor{"x": f32(nil, 3)}
+	for _, axis := range []int64{0, -1} {
+		constant := int64s("", []int64{1}, axis)
+		for _, y := range []map[string]*tensor.Tensor{
+			runNode(t, 11, node1("ReduceSum", names("x"), names("y"), attrInts("axes", axis)), x),
+			runNode(t, 18, node1("ReduceMax", names("x", "c0"), names("y")), x, constant),
+			runNode(t, 18, node1("ReduceL2", names("x", "axes"), names("y")),
+				map[string]*tensor.Tensor{"x": x["x"], "axes": i64([]int{1}, axis)})} {
+			require.Equal(t, []float32{3}, floatsOf(t, y["y"]))
+			require.Empty(t, y["y"].Shape)
+		}
+	}
+	pad := node1("Pad", names("x", "c0", "", "c1"), names("y"))
+	m := model(18, &pb.GraphProto{Node: []*pb.NodeProto{pad}, Input: infos(info("x", tFloat)),
+		Output: infos(info("y", tFloat)), Initializer: []*pb.TensorProto{int64s("c0", []int64{2}, 0, 0),
+			int64s("c1", []int64{1}, 0)}})
+	_, err := toGraph(m, Options{})
+	require.ErrorContains(t, err, "axis 0 is out of range: the operand has 0 dimensions")
+}
+
 func TestOutputThatIsListedTwice(t *testing.T) {
 	m := model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Neg", names("x"), names("y"))},
 		Input: infos(info("x", tFloat, 1)), Output: infos(info("y", tFloat, 1), info("y", tFloat, 1))})
@@ -154,6 +176,27 @@ func TestReflectionBeyondTheSize(t *testing.T) {
 	y := runNode(t, 13, node1("Pad", names("x", "c0"), names("y"), attrText("mode", "reflect")),
 		map[string]*tensor.Tensor{"x": f32([]int{1, 1, 1}, 4)}, int64s("", []int64{6}, 0, 0, 2, 0, 0, 1))["y"]
 	assert.Equal(t, []float32{4, 4, 4, 4}, floatsOf(t, y), "one element")
+}
+
+// TestPaddingOfOpenSizes pads sizes that the run gives, among them sizes less than the padding, and 0.
+func TestPaddingOfOpenSizes(t *testing.T) {
+	for mode, wants := range map[string][][]float32{
+		"reflect": {{1, 1, 1, 1, 1, 1}, {2, 1, 2, 1, 2, 1, 2}, {2, 3, 2, 1, 2, 3, 2, 1}},
+		"edge":    {{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 2, 2, 2}, {1, 1, 1, 1, 2, 3, 3, 3}}} {
+		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Pad", names("x", "widths"), names("y"),
+			attrText("mode", mode))}, Initializer: []*pb.TensorProto{int64s("widths", []int64{6}, 0, 0, 3, 0, 0, 2)},
+			Input: infos(info("x", tFloat, 1, "C", "W")), Output: infos(info("y", tFloat))}), Options{})
+		require.NoError(t, err)
+		for i, want := range wants {
+			require.NoError(t, g.Bind(map[string]int{"C": 1, "W": i + 1}))
+			y := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{1, 1, i + 1}, []float32{1, 2, 3}[:i+1]...)})["y"]
+			assert.Equal(t, want, floatsOf(t, y), "%s of %d", mode, i+1)
+		}
+		require.NoError(t, g.Bind(map[string]int{"C": 0, "W": 2}))
+		y := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{1, 0, 2})})["y"]
+		assert.Equal(t, []int{1, 0, 7}, y.Shape)
+		require.ErrorContains(t, g.Bind(map[string]int{"C": 1, "W": 0}), "has no elements, and cannot be padded")
+	}
 }
 
 // TestGreatestNumbersAsAttributes pads with the numbers whose shortest text is beyond the dtype.
