@@ -30,15 +30,12 @@ var parameterOperands = map[string][]int{"Reshape": {1}, "Expand": {1}, "Tile": 
 	"ConstantOfShape": {0}, "Range": {0, 1, 2}, "OneHot": {1, 2}, "DFT": {1, 2}, "STFT": {1, 3}, "HannWindow": {0},
 	"HammingWindow": {0}, "BlackmanWindow": {0}, "MelWeightMatrix": {0, 1, 2, 3, 4}, "CenterCropPad": {1},
 	"Col2Im": {1, 2}, "AffineGrid": {1}, "Trilu": {1}, "Clip": {1, 2}, "NonMaxSuppression": {2, 3, 4}, "Dropout": {1, 2},
-	"Compress": {1}, "MaxUnpool": {2}, "ReverseSequence": {1}, "SplitToSequence": {1}, "SequenceAt": {1},
+	"Compress": {1}, "MaxUnpool": {2}, "ReverseSequence": {1}, "SplitToSequence": {1}, "MaxRoiPool": {1}, "SequenceAt": {1},
 	"SequenceInsert": {2}, "SequenceErase": {1}, "Gather": {1}, "GatherElements": {1}, "GatherND": {1},
 	"GroupQueryAttention": {5, 6}, "TensorScatter": {2}, "RNN": {4}, "LSTM": {4}, "GRU": {4}, "Loop": {0, 1}}
 
 // knownOperands has the cases and operands for which an operand must be constant, and the error.
 var knownOperands = map[string]string{
-	"pools/MaxRoiPool b": "only regions that are known", // each region becomes several nodes
-	// A member of a sequence whose parts are cut along another axis than the first.
-	"control/sequences of parts sizes": "want axis 0",
 	// A Loop as often as a value whose rank depends on data, for lack of the length of its shape.
 	"sizes/loop as often as the size at": "its number of dimensions depends on data",
 	// A branch that depends on data is converted at sizes for which it is not taken.

@@ -125,7 +125,7 @@ var products = map[string]converter{
 	"CausalConvWithState": inFloat32(causalConv),
 	"LinearAttention":     linearAttention,
 	"MaxPool":             maxPool, "AveragePool": averagePool, "LpPool": inFloat32(lpPool), "MaxUnpool": maxUnpool,
-	"MaxRoiPool": inFloat32(maxRoiPool),
+	"MaxRoiPool": maxRoiPool,
 	"Attention":  inFloat32(attention), "RotaryEmbedding": rotaryEmbedding,
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }
