@@ -242,3 +242,15 @@ func TestLengthsOfScan8(t *testing.T) {
 	assert.Equal(t, []float32{7, 10}, floatsOf(t, out["last"]))
 	assert.Equal(t, []float32{1, 3, 7, 10, 0, 0}, floatsOf(t, out["sums"]))
 }
+
+// TestRegionsOfNoImage checks that a run rejects regions of images that do not exist.
+func TestRegionsOfNoImage(t *testing.T) {
+	for _, image := range []float32{-1, 1} {
+		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("MaxRoiPool", names("x", "regions"), names("y"),
+			attrInts("pooled_shape", 1, 1))}, Input: infos(info("x", tFloat, 1, 1, 2, 2), info("regions", tFloat, 1, 5)),
+			Output: infos(info("y", tFloat))}), Options{})
+		require.NoError(t, err)
+		_, err = execute(g, map[string]*tensor.Tensor{"x": counting(1, 1, 2, 2), "regions": f32([]int{1, 5}, image, 0, 0, 1, 1)})
+		require.ErrorContains(t, err, "out of bounds")
+	}
+}

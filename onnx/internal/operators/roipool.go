@@ -43,6 +43,7 @@ const roiStepNodes = 64
 func (p roiPool) step(n *node, images *value, rows []*value) (sameImages, y *value) {
 	region := n.Cast(rows[0], tensor.Float64)
 	index := n.Cast(n.Op("slice", graph.Attrs{"dim": 0, "start": 0, "end": 1}, region), tensor.Int64)
+	index = n.Op("where", nil, n.Op("lt", nil, index, 0), math.MaxInt, index) // out of range, as any index beyond the images
 	image := n.Op("index_select", graph.Attrs{"dim": 0}, images, index).WithRank(4)
 	corner := func(i int) *value { // + 0.5, truncated toward 0: nearest integers, with halves rounded up
 		scaled := n.Op("add", nil, n.Op("mul", nil, n.Element(region, i), p.scale), 0.5)
