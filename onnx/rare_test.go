@@ -241,6 +241,14 @@ func TestLengthsOfScan8(t *testing.T) {
 	out = runNode(t, 8, n, in)
 	assert.Equal(t, []float32{7, 10}, floatsOf(t, out["last"]))
 	assert.Equal(t, []float32{1, 3, 7, 10, 0, 0}, floatsOf(t, out["sums"]))
+	for _, length := range []int64{-1, 4} {
+		g, err := toGraph(model(8, &pb.GraphProto{Node: []*pb.NodeProto{n}, Input: infos(info("lengths", tInt64, 2),
+			info("start", tFloat, 2, 1), info("rows", tFloat, 2, 3, 1)), Output: infos(info("sums", tFloat))}), Options{})
+		require.NoError(t, err)
+		in["lengths"] = i64([]int{2}, 3, length)
+		_, err = execute(g, in)
+		require.ErrorContains(t, err, "length", "%d of 3 steps", length)
+	}
 }
 
 // TestRegionsOfNoImage checks that a run rejects regions of images that do not exist.

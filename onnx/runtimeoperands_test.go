@@ -284,3 +284,37 @@ func parameterCases(t *testing.T) (list []vector) {
 	}
 	return list
 }
+
+// TestSqueezedSizesOfTheRun rejects computed axes of dimensions that have other sizes than 1, or that occur twice, as
+// constant axes of such dimensions are rejected.
+func TestSqueezedSizesOfTheRun(t *testing.T) {
+	for _, length := range []any{1, "n"} {
+		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Squeeze", names("x", "axes"), names("y"))},
+			Input:  infos(info("x", tFloat, 2, 1, 3), info("axes", tInt64, length)),
+			Output: infos(info("y", tFloat))}), Options{})
+		require.NoError(t, err)
+		squeezed := func(axes ...int64) (*tensor.Tensor, error) {
+			if length == "n" {
+				require.NoError(t, g.Bind(map[string]int{"n": len(axes)}))
+			}
+			out, err := execute(g, map[string]*tensor.Tensor{"x": counting(2, 1, 3), "axes": i64([]int{len(axes)}, axes...)})
+			return out["y"], err
+		}
+		for _, axis := range []int64{1, -2} {
+			y, err := squeezed(axis)
+			require.NoError(t, err)
+			require.NoError(t, compare(y, counting(2, 3)))
+		}
+		for _, axis := range []int64{0, -1, 3} {
+			_, err := squeezed(axis)
+			require.Error(t, err, axis)
+		}
+		if length == "n" {
+			y, err := squeezed()
+			require.NoError(t, err)
+			require.Equal(t, []int{2, 1, 3}, y.Shape)
+			_, err = squeezed(1, 1)
+			require.Error(t, err)
+		}
+	}
+}

@@ -44,8 +44,8 @@ func (n *Node) scanBatch() []*Value {
 			}
 			operandsOfRow[i] = n.Op("select", graph.Attrs{"dim": 0, "index": row}, v)
 			if lengths != nil && i >= stateCount {
-				attrs := graph.Attrs{"dim": 0, "end": n.IntAttr(n.Element(lengths, row))}
-				operandsOfRow[i] = n.Op("slice", attrs, operandsOfRow[i]).WithRank(n.Rank(v) - 1)
+				attrs := graph.Attrs{"dim": 0, "start": 0, "length": n.IntAttr(n.Element(lengths, row))}
+				operandsOfRow[i] = n.Op("narrow", attrs, operandsOfRow[i]).WithRank(n.Rank(v) - 1)
 			}
 		}
 		for i, result := range n.scanOnce(operandsOfRow) {
