@@ -225,3 +225,43 @@ func TestLoopInBranchOverOpenSize(t *testing.T) {
 		require.Equal(t, []float32{10 + float32(n)}, floatsOf(t, out["y"]))
 	}
 }
+
+// TestSplitIntoPartsOfTheRun splits along each axis into parts whose sizes and number the run gives.
+func TestSplitIntoPartsOfTheRun(t *testing.T) {
+	x := counting(2, 3, 4)
+	part := func(axis, i int, sizes *tensor.Tensor) (*tensor.Tensor, error) {
+		dims := []any{"parts"}[:sizes.Rank()]
+		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{
+			node1("SplitToSequence", names("x", "sizes"), names("parts"), attrInt("axis", int64(axis))),
+			node1("SequenceAt", names("parts", "i"), names("y"))}, Output: infos(info("y", tFloat)),
+			Input: infos(info("x", tFloat, 2, 3, 4), info("sizes", tInt64, dims...), info("i", tInt64))}), Options{})
+		require.NoError(t, err)
+		if len(dims) > 0 {
+			require.NoError(t, g.Bind(map[string]int{"parts": sizes.Shape[0]}))
+		}
+		out, err := execute(g, map[string]*tensor.Tensor{"x": x, "sizes": sizes, "i": i64(nil, int64(i))})
+		return out["y"], err
+	}
+	for axis, size := range x.Shape {
+		length := int64(size)
+		for _, sizes := range []*tensor.Tensor{i64(nil, 2), i64([]int{3}, 1, 0, length-1), i64([]int{1}, length)} {
+			start := int64(0)
+			for i := 0; start < length; i++ {
+				end := start + 2
+				if sizes.Rank() == 1 {
+					end = start + sizes.At(i).Int()
+				}
+				want := single(t, 13, "Slice", "bcd", []*tensor.Tensor{x, i64([]int{1}, start), i64([]int{1}, end),
+					i64([]int{1}, int64(axis))}, 1)[0]
+				y, err := part(axis, i, sizes)
+				require.NoError(t, err)
+				require.NoError(t, compare(y, want), "axis %d, part %d of %v", axis, i, sizes)
+				start = end
+			}
+		}
+		for _, sizes := range []*tensor.Tensor{i64([]int{2}, length+1, -1), i64([]int{1}, 1), i64(nil, 0), i64(nil, -1)} {
+			_, err := part(axis, 0, sizes)
+			require.Error(t, err, "axis %d: %v", axis, sizes)
+		}
+	}
+}

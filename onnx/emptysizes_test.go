@@ -132,8 +132,6 @@ var refusedSizes = []struct{ reason, message, operators string }{
 	{"an extreme position of no elements, as in ONNX Runtime", `Expected reduction dim`, "ArgMax ArgMin"},
 	{"a transform of no elements, as in numpy", `Invalid number of data points|needs a dimension to transform`, "DFT"},
 	{"a transposed convolution of no elements", `non-empty .* tensor expected for input`, "ConvTranspose"},
-	{"an integer convolution without results", `expected weight to be at least|expected bias to be`,
-		"ConvInteger QLinearConv"},
 	{"pixels of an image without pixels", `non-empty spatial dimensions`, "GridSample"},
 	{"sizes of the result are given", `has no elements|should be greater than 0`, "Resize Upsample"},
 	{"padding with elements, and there are none, as in numpy", `cannot be padded`, "Pad"},
@@ -146,7 +144,7 @@ var refusedSizes = []struct{ reason, message, operators string }{
 	{"nodes of trees read the columns", `node .* compares|features\[`,
 		"TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"},
 	{"numbers of groups, heads or channels that are attributes of ops",
-		`must be known before the graph runs|non-positive groups`, "CausalConvWithState LinearAttention MaxRoiPool"},
+		`must be known before the graph runs|non-positive groups`, "CausalConvWithState LinearAttention"},
 	{"members of an empty sequence", `outside a sequence of 0|the sequence is empty`, "*"},
 	{"a graph for each member", `a sequence of unknown length`, "SequenceMap ConcatFromSequence"},
 	{"operator set 8 has no length of the batch", `a batch of 0|size 0 of "zero" must be known`, "Scan"},
@@ -324,13 +322,22 @@ func TestOperandsOfNoElements(t *testing.T) {
 			[]*pb.AttributeProto{attrInts("pads", 1, 1)}},
 		{"Conv", []*tensor.Tensor{f32([]int{1, 1, 0}), counting(1, 1, 2), f32([]int{1}, 6)}, f32([]int{1, 1, 1}, 6),
 			[]*pb.AttributeProto{attrInts("pads", 1, 1)}},
+		{"ConvInteger", []*tensor.Tensor{bytes8(1, 0, 3), bytes8(2, 0, 2)}, ints32([]int{1, 2, 2}, 0, 0, 0, 0), nil},
+		{"ConvInteger", []*tensor.Tensor{bytes8(1, 1, 3), bytes8(0, 1, 2)}, ints32([]int{1, 0, 2}), nil},
+		{"QLinearConv", []*tensor.Tensor{bytes8(1, 0, 3), f32(nil, 2), scalar8(5), bytes8(2, 0, 2), f32(nil, 0.5),
+			scalar8(5), f32(nil, 0.25), scalar8(7), ints32([]int{2}, 4, -1)},
+			tensor.Must(tensor.FromSlice([]uint8{23, 23, 3, 3}, 1, 2, 2)), nil}, // 4 * 2 * 0.5 / 0.25 + 7 = 23
+		{"MaxRoiPool", []*tensor.Tensor{counting(1, 2, 3, 3), f32([]int{0, 5})}, f32([]int{0, 2, 1, 2}),
+			[]*pb.AttributeProto{attrInts("pooled_shape", 1, 2)}},
+		{"MaxRoiPool", []*tensor.Tensor{f32([]int{1, 1, 0, 3}), f32([]int{1, 5}, 0, 0, 0, 2, 2)},
+			f32([]int{1, 1, 1, 2}, 0, 0), []*pb.AttributeProto{attrInts("pooled_shape", 1, 2)}},
 		{"MaxPool", []*tensor.Tensor{f32([]int{2, 0, 4})}, f32([]int{2, 0, 3}),
 			[]*pb.AttributeProto{attrInts("kernel_shape", 2)}},
 		{"AveragePool", []*tensor.Tensor{f32([]int{1, 2, 0})}, f32([]int{1, 2, 0}),
 			[]*pb.AttributeProto{attrInts("kernel_shape", 3), attrInts("pads", 1, 1)}},
 	}
 	for number, c := range cases {
-		for _, known := range []string{"", "bcdef", "abcdef"} {
+		for _, known := range []string{"", "bcdefghi", "abcdefghi"} {
 			got := single(t, 20, c.op, known, c.operands, 1, c.attrs...)[0]
 			require.NoError(t, compare(got, c.want), "case %d, %s, constants %q", number, c.op, known)
 		}
@@ -338,6 +345,15 @@ func TestOperandsOfNoElements(t *testing.T) {
 }
 
 var minusInf = float32(math.Inf(-1))
+
+// bytes8 returns zeros of uint8.
+func bytes8(shape ...int) *tensor.Tensor { return tensor.Zeros(tensor.Uint8, shape...) }
+
+func scalar8(x uint8) *tensor.Tensor { return tensor.Must(tensor.FromSlice([]uint8{x})) }
+
+func ints32(shape []int, list ...int32) *tensor.Tensor {
+	return tensor.Must(tensor.FromSlice(list, shape...))
+}
 
 // TestScanOfNoSteps: the states remain, and results have no slices.
 func TestScanOfNoSteps(t *testing.T) {

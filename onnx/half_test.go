@@ -348,3 +348,22 @@ func TestHalfMaskFilter(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfOfOpenChannels checks that a composite operator rounds once also if it needs a branch for a weight that may
+// have no channels. Results are 10500 + 1 and 13700 + 2: rounded before the bias is added, they would be 8 less.
+func TestHalfOfOpenChannels(t *testing.T) {
+	half := func(x *tensor.Tensor) *tensor.Tensor { return x.CopyTo(tensor.New(tensor.Float16, x.Shape...)) }
+	g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("ConvTranspose", names("x", "w", "b"), names("y"),
+		attrInts("pads", 1, 0))}, Input: infos(info("x", pb.Float16, 1, 2, 3), info("w", pb.Float16, 2, "M", 2),
+		info("b", pb.Float16, "M")), Output: infos(info("y", pb.Float16))}), Options{})
+	require.NoError(t, err)
+	require.NoError(t, g.Bind(map[string]int{"M": 3}))
+	x, w := f32([]int{1, 2, 3}, 100, 200, 300, 400, 500, 600), counting(2, 3, 2)
+	out := runGraph(t, g, map[string]*tensor.Tensor{"x": half(x), "w": half(w), "b": half(f32([]int{3}, 0, 1, 2))})["y"]
+	require.Equal(t, tensor.Float16, out.DType)
+	exact := single(t, 13, "ConvTranspose", "bc", []*tensor.Tensor{x, w, f32([]int{3}, 0, 1, 2)}, 1, attrInts("pads", 1, 0))[0]
+	require.Equal(t, float64sOf(half(exact)), float64sOf(out))
+	require.NoError(t, g.Bind(map[string]int{"M": 0}))
+	none := map[string]*tensor.Tensor{"x": half(x), "w": half(f32([]int{2, 0, 2})), "b": half(f32([]int{0}))}
+	require.Equal(t, []int{1, 0, 3}, runGraph(t, g, none)["y"].Shape)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -144,4 +145,29 @@ func shapeOf(v *graph.Value) []int {
 		}
 	}
 	return sizes
+}
+
+// TestDeeplyNestedLoops checks that the time of an import does not grow exponentially with the depth of loops.
+func TestDeeplyNestedLoops(t *testing.T) {
+	const depth = 14
+	start := time.Now()
+	var bodyOf func(level int) *pb.GraphProto
+	bodyOf = func(level int) *pb.GraphProto {
+		name := func(prefix string) string { return fmt.Sprint(prefix, level) }
+		i, c, v, next := name("i"), name("c"), name("v"), name("next")
+		n := node1("Neg", names(v), names(next))
+		if level < depth {
+			n = node1("Loop", names("trips", "", v), names(next), attrGraph("body", bodyOf(level+1)))
+		}
+		return &pb.GraphProto{Input: infos(info(i, tInt64), info(c, tBool), info(v, tFloat, 2)),
+			Node:   []*pb.NodeProto{n, node1("Identity", names(c), names(c+"out"))},
+			Output: infos(info(c+"out", tBool), info(next, tFloat, 2))}
+	}
+	g, err := toGraph(model(13, &pb.GraphProto{Input: infos(info("x", tFloat, 2), info("trips", tInt64)),
+		Node:   []*pb.NodeProto{node1("Loop", names("trips", "", "x"), names("y"), attrGraph("body", bodyOf(1)))},
+		Output: infos(info("y", tFloat, 2))}), Options{})
+	require.NoError(t, err)
+	out := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{2}, 1, 2), "trips": i64(nil, 1)})
+	require.Equal(t, []float32{-1, -2}, floatsOf(t, out["y"]))
+	require.Less(t, time.Since(start), 20*time.Second) // minutes if each level doubled it
 }

@@ -1,9 +1,11 @@
 package onnx
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -130,4 +132,22 @@ func TestCyclesAreNamed(t *testing.T) {
 	rest := g.WithoutRejected(rejected)
 	require.Len(t, rest.Outputs, 1)
 	assert.Equal(t, "fine", rest.Outputs[0].Name)
+}
+
+// TestManyCycles checks that cycles take little time and text, however many there are.
+func TestManyCycles(t *testing.T) {
+	const size = 70000 // more nodes than those in which all cycles are searched at once
+	pairs, ring := &pb.GraphProto{}, &pb.GraphProto{}
+	for i := range size {
+		pairs.Node = append(pairs.Node, node1("Neg", names(fmt.Sprint("v", i^1)), names(fmt.Sprint("v", i))))
+		ring.Node = append(ring.Node, node1("Neg", names(fmt.Sprint("v", (i+1)%size)), names(fmt.Sprint("v", i))))
+	}
+	for _, p := range []*pb.GraphProto{pairs, ring} {
+		p.Output = infos(info("v0", tFloat))
+		start := time.Now()
+		_, err := toGraph(model(13, p), Options{})
+		require.ErrorContains(t, err, "the graph has a cycle: ")
+		assert.Less(t, len(err.Error()), 2000)
+		assert.Less(t, time.Since(start), 20*time.Second) // one search for each cycle takes a minute
+	}
 }

@@ -73,6 +73,28 @@ func TestAxesThatOccurTwice(t *testing.T) {
 	require.ErrorContains(t, err, "axis 0 occurs twice")
 }
 
+// TestScalarsHaveAxis0InReductions gives a scalar axis 0 by an attribute, a constant and an input.
+func TestScalarsHaveAxis0InReductions(t *testing.T) {
+	x := map[string]*tensor.Tensor{"x": f32(nil, 3)}
+	for _, axis := range []int64{0, -1} {
+		constant := int64s("", []int64{1}, axis)
+		for _, y := range []map[string]*tensor.Tensor{
+			runNode(t, 11, node1("ReduceSum", names("x"), names("y"), attrInts("axes", axis)), x),
+			runNode(t, 18, node1("ReduceMax", names("x", "c0"), names("y")), x, constant),
+			runNode(t, 18, node1("ReduceL2", names("x", "axes"), names("y")),
+				map[string]*tensor.Tensor{"x": x["x"], "axes": i64([]int{1}, axis)})} {
+			require.Equal(t, []float32{3}, floatsOf(t, y["y"]))
+			require.Empty(t, y["y"].Shape)
+		}
+	}
+	pad := node1("Pad", names("x", "c0", "", "c1"), names("y"))
+	m := model(18, &pb.GraphProto{Node: []*pb.NodeProto{pad}, Input: infos(info("x", tFloat)),
+		Output: infos(info("y", tFloat)), Initializer: []*pb.TensorProto{int64s("c0", []int64{2}, 0, 0),
+			int64s("c1", []int64{1}, 0)}})
+	_, err := toGraph(m, Options{})
+	require.ErrorContains(t, err, "axis 0 is out of range: the operand has 0 dimensions")
+}
+
 func TestOutputThatIsListedTwice(t *testing.T) {
 	m := model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Neg", names("x"), names("y"))},
 		Input: infos(info("x", tFloat, 1)), Output: infos(info("y", tFloat, 1), info("y", tFloat, 1))})
@@ -156,6 +178,27 @@ func TestReflectionBeyondTheSize(t *testing.T) {
 	assert.Equal(t, []float32{4, 4, 4, 4}, floatsOf(t, y), "one element")
 }
 
+// TestPaddingOfOpenSizes pads sizes that the run gives, among them sizes less than the padding, and 0.
+func TestPaddingOfOpenSizes(t *testing.T) {
+	for mode, wants := range map[string][][]float32{
+		"reflect": {{1, 1, 1, 1, 1, 1}, {2, 1, 2, 1, 2, 1, 2}, {2, 3, 2, 1, 2, 3, 2, 1}},
+		"edge":    {{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 2, 2, 2}, {1, 1, 1, 1, 2, 3, 3, 3}}} {
+		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Pad", names("x", "widths"), names("y"),
+			attrText("mode", mode))}, Initializer: []*pb.TensorProto{int64s("widths", []int64{6}, 0, 0, 3, 0, 0, 2)},
+			Input: infos(info("x", tFloat, 1, "C", "W")), Output: infos(info("y", tFloat))}), Options{})
+		require.NoError(t, err)
+		for i, want := range wants {
+			require.NoError(t, g.Bind(map[string]int{"C": 1, "W": i + 1}))
+			y := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{1, 1, i + 1}, []float32{1, 2, 3}[:i+1]...)})["y"]
+			assert.Equal(t, want, floatsOf(t, y), "%s of %d", mode, i+1)
+		}
+		require.NoError(t, g.Bind(map[string]int{"C": 0, "W": 2}))
+		y := runGraph(t, g, map[string]*tensor.Tensor{"x": f32([]int{1, 0, 2})})["y"]
+		assert.Equal(t, []int{1, 0, 7}, y.Shape)
+		require.ErrorContains(t, g.Bind(map[string]int{"C": 1, "W": 0}), "has no elements, and cannot be padded")
+	}
+}
+
 // TestGreatestNumbersAsAttributes pads with the numbers whose shortest text is beyond the dtype.
 func TestGreatestNumbersAsAttributes(t *testing.T) {
 	for _, x := range []float32{math.MaxFloat32, -math.MaxFloat32} {
@@ -198,4 +241,24 @@ func TestLengthsOfScan8(t *testing.T) {
 	out = runNode(t, 8, n, in)
 	assert.Equal(t, []float32{7, 10}, floatsOf(t, out["last"]))
 	assert.Equal(t, []float32{1, 3, 7, 10, 0, 0}, floatsOf(t, out["sums"]))
+	for _, length := range []int64{-1, 4} {
+		g, err := toGraph(model(8, &pb.GraphProto{Node: []*pb.NodeProto{n}, Input: infos(info("lengths", tInt64, 2),
+			info("start", tFloat, 2, 1), info("rows", tFloat, 2, 3, 1)), Output: infos(info("sums", tFloat))}), Options{})
+		require.NoError(t, err)
+		in["lengths"] = i64([]int{2}, 3, length)
+		_, err = execute(g, in)
+		require.ErrorContains(t, err, "length", "%d of 3 steps", length)
+	}
+}
+
+// TestRegionsOfNoImage checks that a run rejects regions of images that do not exist.
+func TestRegionsOfNoImage(t *testing.T) {
+	for _, image := range []float32{-1, 1} {
+		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("MaxRoiPool", names("x", "regions"), names("y"),
+			attrInts("pooled_shape", 1, 1))}, Input: infos(info("x", tFloat, 1, 1, 2, 2), info("regions", tFloat, 1, 5)),
+			Output: infos(info("y", tFloat))}), Options{})
+		require.NoError(t, err)
+		_, err = execute(g, map[string]*tensor.Tensor{"x": counting(1, 1, 2, 2), "regions": f32([]int{1, 5}, image, 0, 0, 1, 1)})
+		require.ErrorContains(t, err, "out of bounds")
+	}
 }

@@ -30,15 +30,12 @@ var parameterOperands = map[string][]int{"Reshape": {1}, "Expand": {1}, "Tile": 
 	"ConstantOfShape": {0}, "Range": {0, 1, 2}, "OneHot": {1, 2}, "DFT": {1, 2}, "STFT": {1, 3}, "HannWindow": {0},
 	"HammingWindow": {0}, "BlackmanWindow": {0}, "MelWeightMatrix": {0, 1, 2, 3, 4}, "CenterCropPad": {1},
 	"Col2Im": {1, 2}, "AffineGrid": {1}, "Trilu": {1}, "Clip": {1, 2}, "NonMaxSuppression": {2, 3, 4}, "Dropout": {1, 2},
-	"Compress": {1}, "MaxUnpool": {2}, "ReverseSequence": {1}, "SplitToSequence": {1}, "SequenceAt": {1},
+	"Compress": {1}, "MaxUnpool": {2}, "ReverseSequence": {1}, "SplitToSequence": {1}, "MaxRoiPool": {1}, "SequenceAt": {1},
 	"SequenceInsert": {2}, "SequenceErase": {1}, "Gather": {1}, "GatherElements": {1}, "GatherND": {1},
 	"GroupQueryAttention": {5, 6}, "TensorScatter": {2}, "RNN": {4}, "LSTM": {4}, "GRU": {4}, "Loop": {0, 1}}
 
 // knownOperands has the cases and operands for which an operand must be constant, and the error.
 var knownOperands = map[string]string{
-	"pools/MaxRoiPool b": "only regions that are known", // each region becomes several nodes
-	// A member of a sequence whose parts are cut along another axis than the first.
-	"control/sequences of parts sizes": "want axis 0",
 	// A Loop as often as a value whose rank depends on data, for lack of the length of its shape.
 	"sizes/loop as often as the size at": "its number of dimensions depends on data",
 	// A branch that depends on data is converted at sizes for which it is not taken.
@@ -286,4 +283,38 @@ func parameterCases(t *testing.T) (list []vector) {
 		list = append(list, vector{name: "parameters/" + c.op, model: pb.Marshal(m), in: in, wants: run(t, m, in)})
 	}
 	return list
+}
+
+// TestSqueezedSizesOfTheRun rejects computed axes of dimensions that have other sizes than 1, or that occur twice, as
+// constant axes of such dimensions are rejected.
+func TestSqueezedSizesOfTheRun(t *testing.T) {
+	for _, length := range []any{1, "n"} {
+		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Squeeze", names("x", "axes"), names("y"))},
+			Input:  infos(info("x", tFloat, 2, 1, 3), info("axes", tInt64, length)),
+			Output: infos(info("y", tFloat))}), Options{})
+		require.NoError(t, err)
+		squeezed := func(axes ...int64) (*tensor.Tensor, error) {
+			if length == "n" {
+				require.NoError(t, g.Bind(map[string]int{"n": len(axes)}))
+			}
+			out, err := execute(g, map[string]*tensor.Tensor{"x": counting(2, 1, 3), "axes": i64([]int{len(axes)}, axes...)})
+			return out["y"], err
+		}
+		for _, axis := range []int64{1, -2} {
+			y, err := squeezed(axis)
+			require.NoError(t, err)
+			require.NoError(t, compare(y, counting(2, 3)))
+		}
+		for _, axis := range []int64{0, -1, 3} {
+			_, err := squeezed(axis)
+			require.Error(t, err, axis)
+		}
+		if length == "n" {
+			y, err := squeezed()
+			require.NoError(t, err)
+			require.Equal(t, []int{2, 1, 3}, y.Shape)
+			_, err = squeezed(1, 1)
+			require.Error(t, err)
+		}
+	}
 }

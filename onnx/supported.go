@@ -86,11 +86,9 @@ var operatorsSince = map[int]string{
 // restrictions has [SupportedOperator.Restrictions] by domain and name of the operator.
 var restrictions = map[string][]string{
 	"DeformConv":       {"two spatial dimensions, padded alike on both sides"},
-	"MaxRoiPool":       {"regions and sizes of images must be known before the graph runs"},
 	"QuantizeLinear":   {"quantized elements of 4, 8 and 16 bits"},
 	"RMSNormalization": {"stash_type 1"},
 	"SequenceMap":      {"sequences of known length"},
-	"SplitToSequence":  {"a number of parts that depends on data: axis 0"},
 	"TfIdfVectorizer":  {"no strings"},
 	"com.microsoft.Attention": {"no do_rotary", "no past_present_share_buffer",
 		"masks of at most three dimensions"},

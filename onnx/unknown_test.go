@@ -17,8 +17,6 @@ import (
 
 // needSizes lists cases, inputs and dimensions that must be known when a model is converted, with the error's text.
 var needSizes = map[string]string{
-	"pools/MaxRoiPool.v1.0 a 2":      "the sizes of images must be known before the graph runs",
-	"pools/MaxRoiPool.v1.0 a 3":      "the sizes of images must be known before the graph runs",
 	"control/scan of a batch zero 0": "size 0 of \"zero\" must be known before the graph runs", // it is unrolled
 	"control/sequence map x 0":       "a sequence of unknown length is not supported",
 }

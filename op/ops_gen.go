@@ -6000,6 +6000,9 @@ type PadAttrs struct {
 	Mode string `attr:"mode"`
 	// fill value for mode constant; default: 0
 	Value tensor.Scalar `attr:"value"`
+	// in modes reflect and replicate, accept other dimensions of size 0, and padding that exceeds the size: a
+	// reflection is then reflected again
+	AnySize bool `attr:"any_size"`
 	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
 	Values map[string]*graph.Value
 }

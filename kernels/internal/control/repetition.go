@@ -21,8 +21,12 @@ type repetition struct {
 }
 
 // results infers the results. If the body keeps the shapes of all carried values, these are the shapes in each
-// iteration. Otherwise only the dtypes and the ranks are known, or less if they change, too.
+// iteration. Otherwise only the dtypes and the ranks are known, or less if they change, too. A body is inferred several
+// times, and for each of these its own loops several times. So nothing is inferred beyond maxNested levels of loops.
 func (r repetition) results() []graph.Result {
+	if nests(r.body, maxNested, map[*graph.Graph]int{}) {
+		return unknownResults(r.body.Outputs[r.unused:])
+	}
 	outlines, keepsShapes := r.outlines()
 	if outlines == nil {
 		return unknownResults(r.body.Outputs[r.unused:]) // the run reports an error of the body
@@ -45,6 +49,32 @@ func (r repetition) results() []graph.Result {
 		results[k] = outline.Result()
 	}
 	return results
+}
+
+// maxNested is the number of levels of loops and scans in a body whose results are inferred.
+const maxNested = 2
+
+// nests reports whether more than the given number of levels of loops and scans are nested in a graph. visited has the
+// levels for which graphs were visited.
+func nests(g *graph.Graph, levels int, visited map[*graph.Graph]int) bool {
+	if least, isVisited := visited[g]; isVisited && least <= levels {
+		return false
+	}
+	visited[g] = levels
+	return slices.ContainsFunc(g.Nodes, func(n *graph.Node) bool {
+		inner := levels
+		if n.Op != nil && (n.Op.Name == "loop" || n.Op.Name == "scan") {
+			if inner--; inner < 0 {
+				return true
+			}
+		}
+		for _, attr := range n.AttrsAsGiven() {
+			if body, isGraph := attr.(*graph.Graph); isGraph && body != nil && nests(body, inner, visited) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // outlines returns the outlines of the carried and the collected values in an iteration. They are valid if keepsShapes

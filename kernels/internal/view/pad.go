@@ -16,6 +16,8 @@ type padAttrs struct {
 	Pad   []sym.Int     `attr:"pad" doc:"numbers of elements to add: before and after the last dimension, before and after the dimension in front of it, and so on; negative numbers remove elements"`
 	Mode  string        `attr:"mode" default:"constant" doc:"constant, reflect, replicate or circular"`
 	Value tensor.Scalar `attr:"value" default:"none" doc:"fill value for mode constant; default: 0"`
+	// AnySize is for ONNX, whose rules PyTorch's kernels do not have.
+	AnySize bool `attr:"any_size" default:"false" doc:"in modes reflect and replicate, accept other dimensions of size 0, and padding that exceeds the size: a reflection is then reflected again"`
 }
 
 // value returns the fill value.
@@ -106,7 +108,7 @@ func inferPad(call *graph.Call) ([]graph.Result, error) {
 	if paddedDims < 1 || paddedDims > 3 || otherDims < 1 || otherDims > 2 {
 		return nil, errors.New("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
 	}
-	shape, err := borderShape(attrs.Mode, attrs.Pad, self)
+	shape, err := borderShape(attrs, self)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +149,7 @@ func refPad(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if attrs.Mode == "constant" {
 		return []*tensor.Tensor{refConstantPad(in[0], kit.KnownSizes(attrs.Pad), attrs.value())}, nil
 	}
-	shape, err := borderShape(attrs.Mode, attrs.Pad, in[0].Meta.Type())
+	shape, err := borderShape(attrs, in[0].Meta.Type())
 	if err != nil {
 		return nil, err
 	}

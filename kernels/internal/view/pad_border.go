@@ -37,10 +37,10 @@ func BorderTable(mode string, n, before, after int) []int {
 			source = (source%n + n) % n
 		case mode == "replicate":
 			source = min(max(source, 0), n-1)
-		case mode == "reflect" && source < 0:
-			source = -source
-		case mode == "reflect" && source >= n:
-			source = 2*(n-1) - source
+		case mode == "reflect":
+			period := max(2*(n-1), 1) // of 0 1 ... n-1 n-2 ... 1
+			source = (source%period + period) % period
+			source = min(source, period-source, n-1)
 		}
 		table[i] = source
 	}
@@ -64,25 +64,44 @@ func BorderTable(mode string, n, before, after int) []int {
 }
 
 // BorderSpans returns the spans ([copies.Span]) that fill a padded dimension. The spans read the indices in the table
-// of [BorderTable]. The operand has n elements along this dimension. In modes replicate and reflect, there are at most
-// three spans: one before the operand's elements, one for these elements, and one after them.
+// of [BorderTable]. The operand has n elements along this dimension. In mode replicate, and in mode reflect unless a
+// reflection is reflected again, there are at most three spans: one before the operand's elements, one for these
+// elements, and one after them.
 func BorderSpans(mode string, n, before, after int) []copies.Span {
-	if mode == "circular" {
+	switch {
+	case mode == "circular":
 		return circularSpans(n, before, after)
+	case mode == "reflect":
+		return reflectSpans(n, before, after)
 	}
 	size := n + before + after
 	// The operand's elements are at the output indices first to end-1.
 	first := min(max(before, 0), size)
 	end := min(max(before+n, first), size)
-	startBefore, startAfter, step := 0, n-1, 0 // replicate: a step of 0 repeats the first or the last element
-	if mode == "reflect" {                     // operand index -k is mirrored to k, and index n-1+k to n-1-k
-		indexAfter := end - before // of the first element after
-		startBefore, startAfter, step = before, 2*(n-1)-indexAfter, -1
-	}
-	const copyStep = 1
-	list := appendSpan(nil, first, startBefore, step)
+	const copyStep, repeat = 1, 0 // a step of 0 repeats the first or the last element
+	list := appendSpan(nil, first, 0, repeat)
 	list = appendSpan(list, end-first, first-before, copyStep)
-	return appendSpan(list, size-end, startAfter, step)
+	return appendSpan(list, size-end, n-1, repeat)
+}
+
+// reflectSpans is BorderSpans for mode reflect. The operand's indices 0 to n-1 and then n-2 to 1 are repeated in both
+// directions.
+func reflectSpans(n, before, after int) (list []copies.Span) {
+	if n == 1 {
+		return appendSpan(nil, n+before+after, 0, 0)
+	}
+	period := 2 * (n - 1)
+	for index := -before; index < n+after; {
+		position := (index%period + period) % period
+		start, step, count := position, 1, n-position
+		if position >= n {
+			start, step, count = period-position, -1, period-position
+		}
+		count = min(count, n+after-index)
+		list = appendSpan(list, count, start, step)
+		index += count
+	}
+	return list
 }
 
 // appendSpan appends a span of the given length. The new span begins at the output index at which the list ends.

@@ -3,6 +3,7 @@ package view_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/graphrun/graphrun/kernels/internal/view"
@@ -13,10 +14,14 @@ func TestBorderSpans(t *testing.T) {
 	calls := 0
 	for _, mode := range []string{"reflect", "replicate", "circular"} {
 		for n := 1; n <= 5; n++ {
-			for before := -n; before <= n; before++ {
-				for after := -n; after <= n; after++ {
+			most := n // of the padding
+			if mode == "reflect" {
+				most = 3 * n // reflections are reflected again
+			}
+			for before := -n; before <= most; before++ {
+				for after := -n; after <= most; after++ {
 					if n+before+after < 0 || mode == "circular" && n+min(before, 0)+min(after, 0) < 0 ||
-						mode == "reflect" && (before >= n || after >= n) || mode != "circular" && -min(before, after) >= n {
+						mode != "circular" && -min(before, after) >= n {
 						continue
 					}
 					calls++
@@ -38,6 +43,9 @@ func TestBorderSpans(t *testing.T) {
 	}
 	if calls < 100 {
 		t.Fatal("only", calls, "paddings were compared")
+	}
+	if table := view.BorderTable("reflect", 3, 5, 5); !slices.Equal(table, []int{1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1}) {
+		t.Fatal("3 elements reflected by 5 and 5:", table)
 	}
 	// The number of spans does not grow with the padding.
 	if s := view.BorderSpans("replicate", 1, 0, min(1<<40, math.MaxInt)); len(s) != 2 {

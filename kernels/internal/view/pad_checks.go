@@ -14,7 +14,8 @@ import (
 
 // borderShape returns the shape of the result, or PyTorch's error for the mode and the number of dimensions
 // (reflection_pad, replication_pad, _pad_circular).
-func borderShape(mode string, pad []sym.Int, self tensor.Type) ([]sym.Int, error) {
+func borderShape(attrs *padAttrs, self tensor.Type) ([]sym.Int, error) {
+	mode, pad := attrs.Mode, attrs.Pad
 	padDims, rank := len(pad)/2, self.Rank()
 	shape := slices.Clone(self.Shape)
 	for d := rank - padDims; d < rank; d++ {
@@ -24,16 +25,23 @@ func borderShape(mode string, pad []sym.Int, self tensor.Type) ([]sym.Int, error
 	if mode == "circular" {
 		return shape, checkCircular(pad, self.Shape, shape)
 	}
-	if err := checkBatch(mode, self, padDims); err != nil {
+	if attrs.AnySize {
+		for d := rank - padDims; d < rank; d++ {
+			if err := checkAnySize(pad, self.Shape, d); err != nil {
+				return nil, err
+			}
+		}
+	} else if err := checkBatch(mode, self, padDims); err != nil {
 		return nil, err
 	}
-	if mode == "reflect" {
+	if mode == "reflect" && !attrs.AnySize {
 		if err := checkReflect(pad, self.Shape); err != nil {
 			return nil, err
 		}
 	}
 	// PyTorch requires that at least one padded dimension of the result is not empty.
-	if !slices.ContainsFunc(shape[rank-padDims:], func(size sym.Int) bool { return kit.SizeAtLeast(size, 1) }) {
+	isPositive := func(size sym.Int) bool { return kit.SizeAtLeast(size, 1) }
+	if !attrs.AnySize && !slices.ContainsFunc(shape[rank-padDims:], isPositive) {
 		return nil, fmt.Errorf("input (%s) is too small. Calculated output %s", sizesByName(self.Shape[rank-padDims:]),
 			sizesByName(shape[rank-padDims:]))
 	}
@@ -90,6 +98,22 @@ func checkBatch(mode string, self tensor.Type, padDims int) error {
 	}
 	return fmt.Errorf("Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "+
 		"for input, but got: %s", padDims+1, padDims+2, tensor.Sizes(self.Shape))
+}
+
+// maxReflections bounds the number of spans of a padded dimension.
+const maxReflections = 1 << 20
+
+// checkAnySize checks the padding of dimension d for the attribute any_size.
+func checkAnySize(pad, shape []sym.Int, d int) error {
+	before, after := padCounts(pad, len(shape), d)
+	most, size := before.Max(after), shape[d]
+	switch {
+	case kit.SizeIs(size, 0) && kit.SizeAtLeast(most, 1):
+		return fmt.Errorf("dimension %d has no elements, and cannot be padded with them", d)
+	case most.Gt(size.Mul(sym.Of(maxReflections))).Holds():
+		return fmt.Errorf("dimension %d of size %v is padded by more than %d times its size", d, size, maxReflections)
+	}
+	return nil
 }
 
 // sizesText formats sizes separated by commas.

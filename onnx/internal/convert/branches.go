@@ -144,7 +144,8 @@ func (n *Node) sizeOnlyCondition(x *Value) (cond sym.Bool, ok bool) {
 }
 
 // IfPositive applies positive if a size is positive in a run, and empty if it is 0. The functions get the node in which
-// they add ops, and the operands there. They return the same number of tensors, of the same dtypes and ranks.
+// they add ops, and the operands there. They return the same number of tensors, of the same dtypes and ranks. Under
+// [InFloat32], the branches compute in float32, too, and their results are rounded outside.
 func (n *Node) IfPositive(size sym.Int, operands []*Value, positive, empty func(*Node, []*Value) []*Value) []*Value {
 	switch cond := size.Gt(sym.Int{}); {
 	case symbolic.Positive(size):
@@ -153,21 +154,38 @@ func (n *Node) IfPositive(size sym.Int, operands []*Value, positive, empty func(
 		return empty(n, operands)
 	}
 	cond := n.Op("gt", nil, n.sizeValue(size), 0).WithType(tensor.Bool, 0)
+	var rounded []tensor.DType // the dtypes of the results, which are in float32 where these are 16-bit floats
 	branchOf := func(name string, convert func(*Node, []*Value) []*Value) *branch {
 		created := &branch{nestedGraph: n.nestedGraph(name, n.hints)}
 		created.convertPart(n, func() error {
 			captured, err := created.importer.captureAll(operands)
-			if err == nil {
-				created.out = convert(created.node(n), captured)
+			if err != nil {
+				return err
 			}
-			return err
+			inner := created.node(n)
+			if n.widened != nil {
+				inner.widened = map[*Value]*Value{}
+			}
+			created.out, rounded = convert(inner, captured), nil
+			for i, x := range created.out {
+				if rounded = append(rounded, x.DType()); n.widened != nil {
+					created.out[i] = inner.inFloat32Now(x)
+				}
+			}
+			return nil
 		})
 		if created.err != nil { // perhaps only at these example sizes
 			n.Failf("%w", created.err)
 		}
 		return created
 	}
-	return n.ifNode(cond, branchOf("positive", positive), branchOf("empty", empty))
+	out := n.ifNode(cond, branchOf("positive", positive), branchOf("empty", empty))
+	for i, x := range out {
+		if x.DType() != rounded[i] && rounded[i].IsReducedFloat() {
+			out[i] = x.standingFor(rounded[i])
+		}
+	}
+	return out
 }
 
 // branch converts a graph as a branch, at the given hints (example sizes).

@@ -1,6 +1,10 @@
 package convert
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/graphrun/graphrun/tensor"
+)
 
 // This file makes values of an enclosing graph available in the body of a loop or branch if a node of the body uses
 // them. For example, if the body of a loop uses x of the main graph, the body gets an additional input outer.x, and the
@@ -44,6 +48,10 @@ func (im *importer) capture(v *Value) (*Value, error) {
 	inner := &Value{name: v.name, data: v.data, kind: v.kind, outline: v.outline, hasStrings: v.hasStrings}
 	var err error
 	switch {
+	case v.rounded != tensor.Invalid: // see float32.go
+		if inner, err = im.capture(v.unrounded()); err == nil {
+			inner = inner.standingFor(v.rounded)
+		}
 	case v.packed != nil:
 		inner.packed, err = im.capturePacked(v.packed)
 	case v.kind == sequenceKind || v.kind == mapKind || v.kind == mapsKind:

@@ -108,3 +108,12 @@ func (n *Node) widen(x *Value) *Value {
 	}
 	return n.widened[x]
 }
+
+// inFloat32Now returns a 16-bit value as a float32 value that stands for no other dtype. It returns values of other
+// dtypes unchanged.
+func (n *Node) inFloat32Now(x *Value) *Value {
+	if x.rounded == tensor.Invalid && x.DType().IsReducedFloat() {
+		x = n.widen(x)
+	}
+	return x.unrounded()
+}

@@ -280,12 +280,12 @@ func (n *Node) Axis(axis, rank int) int {
 	return axis
 }
 
-// Axes applies [Node.Axis] to each axis. It fails if an axis occurs twice. A scalar has axis 0.
+// Axes applies [Node.Axis] to each axis. It fails if an axis occurs twice.
 func (n *Node) Axes(list []int, rank int) []int {
 	out := make([]int, len(list))
 	isListed := map[int]bool{}
 	for i, axis := range list {
-		out[i] = n.Axis(axis, max(rank, 1))
+		out[i] = n.Axis(axis, rank)
 		if isListed[out[i]] {
 			n.Failf("axis %d occurs twice", axis)
 		}
@@ -295,11 +295,11 @@ func (n *Node) Axes(list []int, rank int) []int {
 }
 
 // AxisSet applies [Node.Axis] to each axis, and returns the axes in ascending order. An axis that occurs several times
-// counts once, as in ONNX Runtime.
+// counts once, and a scalar has axis 0, as in the reductions of ONNX Runtime.
 func (n *Node) AxisSet(list []int, rank int) []int {
 	out := make([]int, len(list))
 	for i, axis := range list {
-		out[i] = n.Axis(axis, rank)
+		out[i] = n.Axis(axis, max(rank, 1))
 	}
 	sorted.Ints(out)
 	return slices.Compact(out)

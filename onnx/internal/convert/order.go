@@ -104,8 +104,12 @@ func (m *Model) sortGraph(g *pb.GraphProto, outer *enclosing, depth int) (free [
 	return sorted.Keys(isFree)
 }
 
+// maxCycles bounds the number of cycles that are reported, and maxCycleNodes the number of nodes that the error of a
+// cycle lists.
+const maxCycles, maxCycleNodes = 16, 100
+
 // sortBy sorts the nodes of a graph by their dependencies. The dependencies of the first node of each cycle do not
-// count: m.cycles has its error.
+// count: m.cycles has its error. After maxCycles cycles, the nodes remain in their order.
 func (m *Model) sortBy(g *pb.GraphProto, dependency func(i, k int) (int, bool)) {
 	isBroken := make([]bool, len(g.Node))
 	for {
@@ -124,10 +128,16 @@ func (m *Model) sortBy(g *pb.GraphProto, dependency func(i, k int) (int, bool)) 
 			return
 		}
 		for _, cycle := range cycles {
+			if len(m.cycleErrors) == maxCycles {
+				return
+			}
 			first := g.Node[cycle[0]]
 			var text strings.Builder
-			for _, i := range cycle {
+			for _, i := range cycle[:min(len(cycle), maxCycleNodes)] {
 				text.WriteString(nameOf(g.Node[i]) + " -> ")
+			}
+			if omitted := len(cycle) - maxCycleNodes; omitted > 0 {
+				fmt.Fprintf(&text, "(%d more) -> ", omitted)
 			}
 			err := fmt.Errorf("the graph has a cycle: %s%s", text.String(), nameOf(first))
 			m.cycles[first] = err

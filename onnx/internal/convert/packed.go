@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
@@ -290,27 +291,40 @@ func (n *Node) packedSplit(x *Value, axis int, keepAxis bool) *packedSequence {
 	return packed
 }
 
-// packedParts splits x along dimension 0 into parts whose number depends on data. sizes has the size of each part, or
-// is the 0-dim size of all parts, of which the last may be smaller.
-func (n *Node) packedParts(x, sizes *Value) *packedSequence {
-	rank, length := n.Rank(x), n.Element(n.ShapeVector(x), 0)
+// packedParts splits x along an axis into parts whose number depends on data. sizes has the size of each part, or is the
+// 0-dim size of all parts, of which the last may be smaller.
+func (n *Node) packedParts(x, sizes *Value, axis int) *packedSequence {
+	rank, shape := n.Rank(x), n.ShapeVector(x)
 	if n.Rank(sizes) == 0 {
+		length := n.Element(shape, axis)
 		// length-start elements remain from the start of a part.
 		starts := n.Op("arange", graph.Attrs{"end": n.IntAttr(length), "step": n.Reference(sizes),
 			"dtype": tensor.Int64}).WithType(tensor.Int64, 1)
 		sizes = n.Op("minimum", nil, n.Op("rsub", nil, starts, length), sizes).WithType(tensor.Int64, 1)
 	}
-	rest := n.ONNXOp("Reshape", IntAttribute("allowzero", 1),
-		n.rowRange(n.ShapeVector(x), IntVector(1), IntVector(toEnd)), IntVector(1, rank-1))
+	before := n.rowRange(shape, IntVector(0), IntVector(axis))
+	after := n.rowRange(shape, IntVector(axis+1), IntVector(toEnd))
 	count := n.rowRange(n.ShapeVector(sizes), IntVector(0), IntVector(1))
-	rest = n.ONNXOp("Expand", nil, rest, n.concatenated(count, IntVector(rank-1)))
-	shapes := n.Op("cat", graph.Attrs{"dim": 1}, n.Reshape(sizes, -1, 1), rest)
-	// This reshape fails unless the sizes add up to the length.
-	total := n.concatenated(n.Op("sum", graph.Attrs{"dim": []int{0}, "keepdim": true}, sizes).WithRank(1),
-		n.rowRange(n.ShapeVector(x), IntVector(1), IntVector(toEnd)))
-	x = n.ONNXOp("Reshape", IntAttribute("allowzero", 1), x, total)
-	return &packedSequence{dtype: x.DType(), rank: rank, data: n.ONNXOp("Reshape", nil, x, IntVector(-1)).WithRank(1),
-		shapes: shapes.WithSizes(tensor.Int64, -1, rank)}
+	columns := func(sizes *Value, width int) *Value { // a row for each part
+		row := n.ONNXOp("Reshape", IntAttribute("allowzero", 1), sizes, IntVector(1, width))
+		return n.ONNXOp("Expand", nil, row, n.concatenated(count, IntVector(width)))
+	}
+	// The part of each index. The op fails for a size below 0.
+	partOf := n.Op("repeat_interleave", nil, sizes).WithType(tensor.Int64, 1)
+	missing := n.ONNXOp("Sub", nil, n.rowRange(shape, IntVector(axis), IntVector(axis+1)), n.ShapeVector(partOf))
+	// The addition of 0 makes the run fail unless the sizes add up to the length.
+	sizes = n.add(sizes, n.zeroIfAllZero(n.ONNXOp("Abs", nil, missing))).WithType(tensor.Int64, 1)
+	shapes := n.Op("cat", graph.Attrs{"dim": 1}, columns(before, axis), n.Reshape(sizes, -1, 1),
+		columns(after, rank-1-axis))
+	data := n.ONNXOp("Reshape", nil, x, IntVector(-1)).WithRank(1)
+	if axis > 0 { // the elements of a part are not consecutive: a stable sort by part makes them so
+		aligned := slices.Repeat([]int{1}, rank)
+		aligned[axis] = -1
+		parts := n.ONNXOp("Reshape", nil, n.ONNXOp("Expand", nil, n.Reshape(partOf, aligned...), shape), IntVector(-1))
+		order := n.Op("argsort", graph.Attrs{"dim": 0, "stable": true}, parts).WithType(tensor.Int64, 1)
+		data = n.Op("index_select", graph.Attrs{"dim": 0}, data, order).WithType(x.DType(), 1)
+	}
+	return &packedSequence{dtype: x.DType(), rank: rank, data: data, shapes: shapes.WithSizes(tensor.Int64, -1, rank)}
 }
 
 // The following functions apply single operators.

@@ -44,8 +44,8 @@ func (n *Node) scanBatch() []*Value {
 			}
 			operandsOfRow[i] = n.Op("select", graph.Attrs{"dim": 0, "index": row}, v)
 			if lengths != nil && i >= stateCount {
-				attrs := graph.Attrs{"dim": 0, "end": n.IntAttr(n.Element(lengths, row))}
-				operandsOfRow[i] = n.Op("slice", attrs, operandsOfRow[i]).WithRank(n.Rank(v) - 1)
+				attrs := graph.Attrs{"dim": 0, "start": 0, "length": n.IntAttr(n.Element(lengths, row))}
+				operandsOfRow[i] = n.Op("narrow", attrs, operandsOfRow[i]).WithRank(n.Rank(v) - 1)
 			}
 		}
 		for i, result := range n.scanOnce(operandsOfRow) {
@@ -220,9 +220,9 @@ type scanStep = func(n *Node, state *Value, rows []*Value) (nextState, result *V
 
 // ScanRows applies step at each index of dimension 1 of rows. From the state and the slices of rows, step computes the
 // next state and a result. ScanRows returns the last state, and the results stacked along dimension 1. A scan of known
-// and small length is unrolled, and otherwise becomes a node.
-func (n *Node) ScanRows(state *Value, rows []*Value, step scanStep) []*Value {
-	const stepNodes = 16 // upper bound on the number of nodes of a step
+// and small length is unrolled, and otherwise becomes a node. stepNodes is an upper bound on the number of nodes of a
+// step.
+func (n *Node) ScanRows(state *Value, rows []*Value, stepNodes int, step scanStep) []*Value {
 	maxLength := n.frame.unrollBudget / stepNodes
 	if length, known := n.SymShape(rows[0])[1].Known(); known && length >= 1 && length <= maxLength {
 		results := make([]any, length)

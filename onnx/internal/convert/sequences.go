@@ -141,10 +141,7 @@ func splitToSequence(n *Node) []*Value {
 	case parts.data == nil && n.LengthOf(parts) >= 0 && n.Rank(parts) == 1: // computed sizes
 		return single(sequenceOf(n.SplitComputed(x, parts, axis, n.LengthOf(parts))))
 	case parts.data == nil || parts.data.Rank() == 0: // an unknown number of parts
-		if axis != 0 {
-			n.Failf("a split along axis %d into an unknown number of parts is not supported: want axis 0", axis)
-		}
-		return single(n.packedParts(x, n.Cast(parts, tensor.Int64)).toValue())
+		return single(n.packedParts(x, n.Cast(parts, tensor.Int64), axis).toValue())
 	default: // a constant vector
 		sizes = n.ConstantInts(1)
 	}

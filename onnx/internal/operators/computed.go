@@ -80,19 +80,31 @@ func unsqueezeUncounted(n *node, x, axes *value) *value {
 	isNew := onesAt(n, zeros, axes)
 	isOld := n.Op("rsub", nil, isNew, 1)
 	index := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, isOld), 1)
-	sizes := n.Op("cat", nil, n.ShapeVector(x), convert.IntVector(1)) // not empty
+	// The appended 0 is for a scalar, and for axes that occur twice: the reshape then fails.
+	sizes := n.Op("cat", nil, n.ShapeVector(x), convert.IntVector(0))
 	sizes = n.Op("index_select", graph.Attrs{"dim": 0}, sizes, n.Op("clamp", graph.Attrs{"min": 0}, index))
 	one := convert.Constant(tensor.IntScalar(1).Tensor(tensor.Int64))
 	return reshapeBy(n, x, n.Op("where", nil, n.Op("eq", nil, isNew, 1), one, sizes).WithType(tensor.Int64, 1))
 }
 
-// squeezeComputed removes the dimensions at computed axes. These dimensions must have size 1.
+// squeezeComputed removes the dimensions at computed axes, which must have size 1: otherwise the reshape fails, and also
+// for an axis that occurs twice. For example, the axis 1 of the shape [3, 1, 4] gives isRemoved = [0, 1, 0], which has
+// the order [0, 2, 1]. The indices [0, 2] remain.
 func squeezeComputed(n *node, x, axes *value) *value {
-	rank := -1 // unknown
-	if count := n.LengthOf(axes); count >= 0 {
-		rank = n.Rank(x) - count
+	rank, count := n.Rank(x), n.LengthOf(axes)
+	isRemoved := onesAt(n, repeatedInt(0, rank), axesVector(n, axes, rank))
+	order := n.Op("argsort", graph.Attrs{"dim": 0, "stable": true}, isRemoved).WithType(tensor.Int64, 1)
+	length := any(rank - count)
+	if count < 0 {
+		axisCount := n.Element(n.ShapeVector(axesVector(n, axes, rank)), 0)
+		length = n.IntAttr(n.Op("rsub", nil, axisCount, rank).WithType(tensor.Int64, 0))
 	}
-	return n.Op("squeeze", graph.Attrs{"dim": n.IntsAttr(axes)}, x).WithRank(rank)
+	kept := n.Op("narrow", graph.Attrs{"dim": 0, "start": 0, "length": length}, order).WithType(tensor.Int64, 1)
+	shape := n.Op("index_select", graph.Attrs{"dim": 0}, n.ShapeVector(x), kept).WithType(tensor.Int64, 1)
+	if count >= 0 {
+		shape = shape.WithSizes(tensor.Int64, rank-count)
+	}
+	return reshapeBy(n, x, shape)
 }
 
 // reduceComputed applies the reduction `kind` of [reduceBy] over computed axes: it moves the reduced dimensions to the

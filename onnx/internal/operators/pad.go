@@ -133,7 +133,7 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		"edge": "replicate", "wrap": "circular"})
 	shape := n.Sizes(x)
 	rank := len(shape)
-	exceeds := func(dim int) bool { // PyTorch's reflection does not repeat, ONNX's does
+	exceeds := func(dim int) bool { // a reflection is then reflected again
 		return shape[dim] >= 0 && max(before[dim], after[dim]) >= shape[dim]
 	}
 	if opMode != "circular" && x.DType().IsFloat() && padsOnlySpatial(before, after) &&
@@ -142,7 +142,12 @@ func padMirrored(n *node, x *value, mode string, before, after []int) *value {
 		for i := rank - 1; i >= 2; i-- {
 			pairs = append(pairs, before[i], after[i])
 		}
-		return n.Op("pad", graph.Attrs{"pad": pairs, "mode": opMode}, x)
+		attrs := graph.Attrs{"pad": pairs, "mode": opMode}
+		// By PyTorch's rules, sizes may not be 0, and a reflection not longer than the operand.
+		if mayBeEmpty(n.SymShape(x)[1:]...) || opMode == "reflect" && slices.Contains(shape[2:], -1) {
+			attrs["any_size"] = true
+		}
+		return n.Op("pad", attrs, x)
 	}
 	for dim := range shape {
 		if before[dim] == 0 && after[dim] == 0 {

@@ -55,11 +55,17 @@ func gemm(n *node) []*value {
 		b = n.Op("t", nil, b)
 	}
 	if c == nil {
-		y := n.Op("matmul", nil, a, b)
-		if alpha != 1 {
-			y = n.Op("mul", nil, y, numberLike(a, alpha))
+		product := func(*node) []*value {
+			y := n.Op("matmul", nil, a, b)
+			if alpha != 1 {
+				y = n.Op("mul", nil, y, numberLike(a, alpha))
+			}
+			return single(n.Cast(y, dtype))
 		}
-		return single(n.Cast(y, dtype))
+		if alpha != 1 { // a single op needs no float32 copies of 16-bit weights
+			product = inFloat32(product)
+		}
+		return product(n)
 	}
 	attrs := graph.Attrs{}
 	if alpha != 1 {

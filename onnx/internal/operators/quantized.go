@@ -221,28 +221,34 @@ func integerConv(n *node, x, zero, weight, weightZero, bias *value) *value {
 		bias)
 }
 
-// convInteger converts ConvInteger to the op conv_integer. If the op does not support the padding, the convolution is
+// integerConvAttrs returns the attributes of an integer convolution op. ok is false if the op does not support the rank
+// or the padding, or rejects a weight that may have no channels of images or results.
+func integerConvAttrs(n *node, x, weight *value) (attrs graph.Attrs, ok bool) {
+	if rank := n.Rank(x); rank < 3 || rank > 5 {
+		return nil, false
+	}
+	_, attrs, supportsPadding := convAttrs(n, x, weight)
+	return attrs, supportsPadding && !mayBeEmpty(n.SymShape(weight)[:2]...)
+}
+
+// convInteger converts ConvInteger to the op conv_integer. If the op does not support the operands, the convolution is
 // computed in float64.
 func convInteger(n *node) []*value {
 	x, weight, zero, weightZero := n.Operand(0), n.Operand(1), n.OperandOrNil(2), n.OperandOrNil(3)
-	if rank := n.Rank(x); rank >= 3 && rank <= 5 {
-		if _, attrs, supportsPadding := convAttrs(n, x, weight); supportsPadding {
-			return single(n.Op("conv_integer", attrs, x, weight, zero, weightZero))
-		}
+	if attrs, ok := integerConvAttrs(n, x, weight); ok {
+		return single(n.Op("conv_integer", attrs, x, weight, zero, weightZero))
 	}
 	return single(n.Cast(integerConv(n, x, zero, weight, weightZero, nil), tensor.Int32))
 }
 
-// qlinearConv converts QLinearConv to the op qlinear_conv. If the op does not support the padding, the sums are
+// qlinearConv converts QLinearConv to the op qlinear_conv. If the op does not support the operands, the sums are
 // computed in float64 and multiplied by scaleX * weightScale / scale, where scale is the scale of the result.
 func qlinearConv(n *node) []*value {
 	x, scaleX, zeroX := n.Operand(0), n.Operand(1), n.Operand(2)
 	weight, weightScale, weightZero := n.Operand(3), n.Operand(4), n.Operand(5)
 	scale, zero, bias := n.Operand(6), n.Operand(7), n.OperandOrNil(8)
-	if rank := n.Rank(x); rank >= 3 && rank <= 5 {
-		if _, attrs, supportsPadding := convAttrs(n, x, weight); supportsPadding {
-			return single(n.Op("qlinear_conv", attrs, x, scaleX, zeroX, weight, weightScale, weightZero, scale, zero, bias))
-		}
+	if attrs, ok := integerConvAttrs(n, x, weight); ok {
+		return single(n.Op("qlinear_conv", attrs, x, scaleX, zeroX, weight, weightScale, weightZero, scale, zero, bias))
 	}
 	if bias != nil {
 		bias = n.Cast(bias, tensor.Float64)

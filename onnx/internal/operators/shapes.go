@@ -137,6 +137,9 @@ func tile(n *node) []*value {
 			n.Reshape(n.Operand(1), -1))
 		return single(n.Op("tile", graph.Attrs{"dims": n.IntsAttr(repeats)}, x).WithRank(n.Rank(x)))
 	}
+	if count := n.LengthOf(n.Operand(1)); x.HasRank() && count >= 0 && count != n.Rank(x) {
+		n.Failf("got %d repetitions for %d dimensions", count, n.Rank(x))
+	}
 	repeats := n.IntsAttr(n.Operand(1))
 	if sizes := expandedSizes(n, x, repeats); sizes != nil {
 		return single(n.Op("expand", graph.Attrs{"size": sizes}, x).WithRank(len(sizes)))

@@ -127,7 +127,8 @@ func linearAttention(n *node) []*value {
 	} else {
 		state = zeroState(n, sequences[1], sequences[2])
 	}
-	scanned := n.ScanRows(state, sequences, rule.step) // the last state, and the results of step for all positions
+	const stepNodes = 16
+	scanned := n.ScanRows(state, sequences, stepNodes, rule.step) // the last state, and the results of step for all positions
 	y := n.Op("mul", nil, scanned[1], rule.scale)
 	sizes, rowSize := n.SymShape(q), n.SymShape(v)[2].Mul(sym.Of(rule.groups))
 	return []*value{n.Cast(n.ReshapeSym(y, sizes[0], sizes[1], rowSize), q.DType()), n.Cast(scanned[0], stateDType)}

@@ -120,12 +120,12 @@ var shapes = map[string]converter{
 
 // Products and windows.
 var products = map[string]converter{
-	"MatMul": matMul, "Gemm": inFloat32(gemm), "Einsum": inFloat32(einsum), "Det": inFloat32(det), "Conv": conv,
+	"MatMul": matMul, "Gemm": gemm, "Einsum": inFloat32(einsum), "Det": inFloat32(det), "Conv": conv,
 	"ConvTranspose": inFloat32(convTranspose), "DeformConv": inFloat32(deformConv),
 	"CausalConvWithState": inFloat32(causalConv),
 	"LinearAttention":     linearAttention,
 	"MaxPool":             maxPool, "AveragePool": averagePool, "LpPool": inFloat32(lpPool), "MaxUnpool": maxUnpool,
-	"MaxRoiPool": inFloat32(maxRoiPool),
+	"MaxRoiPool": maxRoiPool,
 	"Attention":  inFloat32(attention), "RotaryEmbedding": rotaryEmbedding,
 	"GlobalAveragePool": globalPool("mean"), "GlobalMaxPool": globalPool("amax"), "GlobalLpPool": globalLpPool,
 }

@@ -38,13 +38,13 @@ func resize(n *node) []*value {
 	if roi := n.OperandOrNil(1); roi != nil && attrs["coordinate_transformation_mode"] == "tf_crop_and_resize" {
 		attrs["roi"] = floatsAttr(n, roi)
 	}
-	scales := n.OperandOrNil(2)
-	hasSizes := n.OperandOrNil(3) != nil
+	scales, sizes := n.OperandOrNil(2), n.OperandOrNil(3)
+	hasSizes := sizes != nil && n.LengthOf(sizes) != 0
 	// An empty operand counts as omitted. The length of computed scales may be unknown.
 	if scales != nil && (n.LengthOf(scales) > 0 || !hasSizes) {
 		return single(resizeByScales(n, x, attrs, scales))
 	}
-	sizes := n.Operand(3)
+	sizes = n.Operand(3)
 	attrs["sizes"] = n.IntsAttr(sizes)
 	if y := tryUpsampleOp(n, x, attrs, n.Integers(sizes), nil); y != nil {
 		return single(y)
