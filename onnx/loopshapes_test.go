@@ -171,3 +171,28 @@ func TestDeeplyNestedLoops(t *testing.T) {
 	require.Equal(t, []float32{-1, -2}, floatsOf(t, out["y"]))
 	require.Less(t, time.Since(start), 20*time.Second) // minutes if each level doubled it
 }
+
+// TestTextOfLoop reads a model as text that was written from it. In the body, a carried value has a size of its own,
+// at which the other types in the text are inferred.
+func TestTextOfLoop(t *testing.T) {
+	body := &pb.GraphProto{
+		Node:   []*pb.NodeProto{node1("Add", names("v", "i"), names("w")), node1("Identity", names("c"), names("d"))},
+		Input:  infos(info("i", tInt64, 1), info("c", tBool), info("v", tInt64, 1)),
+		Output: infos(info("d", tBool), info("w", tInt64, 1)),
+	}
+	for size, want := range map[int]string{1: "w: int64[1] = add(v, i)", 5: "w: int64[5] = add(v, i)"} {
+		g, err := toGraph(model(13, &pb.GraphProto{
+			Node:   []*pb.NodeProto{node1("Loop", names("trips", "", "x"), names("y"), attrGraph("body", body))},
+			Input:  infos(info("trips", tInt64), info("x", tInt64, size)),
+			Output: infos(info("y", tInt64, size)),
+		}), Options{})
+		require.NoError(t, err)
+		var text, again strings.Builder
+		require.NoError(t, g.WriteText(&text, ""))
+		require.Contains(t, text.String(), want)
+		read, err := graph.Parse(text.String(), kernels.Lookup)
+		require.NoError(t, err, text.String())
+		require.NoError(t, read.WriteText(&again, ""))
+		require.Equal(t, text.String(), again.String())
+	}
+}

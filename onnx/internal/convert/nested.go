@@ -234,6 +234,19 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 		return nil, errors.New("its number of dimensions depends on data")
 	}
 	dims, hasSymbols := im.dimsOf(name, shape)
+	var sizes []int // if they are symbols, but do not depend on data
+	if hasSymbols && !x.IsDynamic() {
+		var err error
+		if sizes, err = im.atHints(shape, x.Meta().Shape); err != nil {
+			return nil, err
+		}
+		for i, size := range sizes { // the graph is inferred for these sizes, also when it is read from a file
+			symbol := dims[i].Symbol
+			if _, isOfModel := im.symbols.Inputs()[symbol]; symbol != "" && !isOfModel {
+				im.graph.Symbols[symbol] = graph.Bounds{Hint: &size}
+			}
+		}
+	}
 	input := &Value{name: name, hasStrings: x.hasStrings}
 	input.graphValue = im.graph.InputDims(name, dtype, tensor.NoFormat, dims...)
 	if hasSymbols {
@@ -245,10 +258,6 @@ func (im *importer) addInput(name string, x *Value, shape []sym.Int) (*Value, er
 		input.graphValue.Dynamic = true // the sizes are known only when the graph runs
 		input.outline = graph.PartialType{DType: dtype, Sizes: sym.KnownOrMinusOne(shape)}
 	case hasSymbols:
-		sizes, err := im.atHints(shape, x.Meta().Shape)
-		if err != nil {
-			return nil, err
-		}
 		input.graphValue.SetMeta(tensor.New(dtype, sizes...))
 	}
 	im.hasModelName[input.graphValue] = true
