@@ -74,7 +74,7 @@ func (p *textPrinter) graph(g *Graph) {
 	}
 	for _, name := range sorted.Keys(symbols) {
 		if text := boundsText(symbols[name]); text != "" {
-			p.line("symbol %s%s", textName(name), text)
+			p.line("symbol %s%s", dimText(Dim{Symbol: name}), text)
 		}
 	}
 	for _, v := range g.Inputs {
@@ -204,7 +204,7 @@ func typeText(v *Value) string {
 		text += "@" + declared.Layout.String()
 	}
 	if declared.Offset != (Dim{}) {
-		text += "+" + declared.Offset.String()
+		text += "+" + dimText(declared.Offset)
 	}
 	return text
 }
@@ -224,11 +224,20 @@ func metaText(m tensor.Meta) string {
 func dimsList(open string, dims []Dim, end string) string {
 	list := make([]string, len(dims))
 	for i, d := range dims {
-		if list[i] = d.String(); d.Symbol != "" {
-			list[i] = textName(d.Symbol)
-		}
+		list[i] = dimText(d)
 	}
 	return open + strings.Join(list, ", ") + end
+}
+
+// dimText returns a size. A symbol is quoted if its name reads as an expression, such as "a-b".
+func dimText(d Dim) string {
+	switch {
+	case d.Symbol == "":
+		return d.String()
+	case isExpression(d.Symbol):
+		return strconv.Quote(d.Symbol)
+	}
+	return textName(d.Symbol)
 }
 
 func pinText(pin Pin) string {
@@ -416,12 +425,10 @@ func (p *textParser) quoted() string {
 // name reads the name of a value, an op, an attribute or a symbol.
 func (p *textParser) name() string {
 	p.space(p.depth > 0)
-	if strings.HasPrefix(p.text[p.pos:], `"`) {
-		return p.quoted()
-	}
-	name := p.word()
+	start := p.pos
+	name := p.tryName()
 	if name == "" {
-		p.fail("want a name")
+		p.failAt(start, errors.New("want a name"))
 	}
 	return name
 }
@@ -508,7 +515,8 @@ func (p *textParser) statement(g *Graph) {
 
 // input reads the rest of an input.
 func (p *textParser) input(g *Graph, d declared) {
-	g.InputDecl(d.name, d.decl).Pin = p.pins()
+	v := g.InputDecl(d.name, d.decl)
+	p.pinSource(v)
 	p.built(g, d.pos)
 }
 
@@ -540,27 +548,59 @@ func (p *textParser) constant(g *Graph, d declared) {
 	if p.err != nil {
 		return
 	}
-	t, err := allocate(meta)
+	t, err := constantOf(meta, elements)
 	if err != nil {
 		p.failAt(d.pos, fmt.Errorf("constant %q: %w", d.name, err))
 		return
 	}
-	for i := range meta.Numel() {
-		number := tensor.FloatScalar(float64(i%17-8) / 8)
-		if !meta.DType.IsFloat() && !meta.DType.IsComplex() {
-			number = tensor.IntScalar(int64(i % 5))
-		}
-		if elements != nil {
-			var isNumber bool
-			if number, isNumber = elementOf(elements[i], meta.DType); !isNumber {
-				p.failAt(d.pos, fmt.Errorf("element %d of constant %q is no %s", i, d.name, meta.DType))
-				return
-			}
-		}
-		t.Set(number, indexOf(i, meta.Shape)...)
-	}
-	g.Constant(d.name, t).Pin = p.pins()
+	v := g.Constant(d.name, t)
+	p.pinSource(v)
 	p.built(g, d.pos)
+}
+
+// pinSource reads the pins of an input or a constant.
+func (p *textParser) pinSource(v *Value) {
+	p.space(false)
+	start := p.pos
+	if pin := p.pins(); p.err == nil && pin != (Pin{}) && v.graph.Err() == nil {
+		if err := v.pinSource(pin); err != nil {
+			p.failAt(start, err)
+		}
+	}
+}
+
+// constantOf returns a tensor with the given elements in row-major order or, if they are nil, with the elements that
+// [Parse] documents. It returns an error for an element that is no number of the dtype, or if there is no memory.
+func constantOf(meta tensor.Meta, elements []any) (t *tensor.Tensor, err error) {
+	defer tensor.CatchMemory(&err)
+	rows := tensor.Empty(tensor.New(meta.DType, meta.Shape...))
+	for i, element := range elements {
+		number, isNumber := elementOf(element, meta.DType)
+		if !isNumber {
+			return nil, fmt.Errorf("element %d is no %s", i, meta.DType)
+		}
+		rows.SetFlat(i, number)
+	}
+	if elements == nil {
+		const period = 17 * 5
+		for i := range min(period, meta.Numel()) {
+			number := tensor.FloatScalar(float64(i%17-8) / 8)
+			if !meta.DType.IsFloat() && !meta.DType.IsComplex() {
+				number = tensor.IntScalar(int64(i % 5))
+			}
+			rows.SetFlat(i, number)
+		}
+		data := rows.Storage().Bytes()
+		for done := period * meta.DType.Size(); done < len(data); done *= 2 {
+			copy(data[done:], data[:done])
+		}
+	}
+	if rows.Offset == meta.Offset && rows.SameLayout(meta) {
+		return rows, nil
+	}
+	t = tensor.Empty(meta)
+	tensor.CopyElements(t, rows)
+	return t, nil
 }
 
 // elementOf returns an attribute as an element of a dtype. ok is false if it is no number, or if an integer dtype does not
@@ -580,12 +620,6 @@ func elementOf(v any, dtype tensor.DType) (_ tensor.Scalar, ok bool) {
 		return number, false
 	}
 	return number, dtype.IsFloat() || number.Tensor(dtype).At().Float() == number.Float()
-}
-
-// allocate returns a tensor, or an error if there is no memory for it.
-func allocate(meta tensor.Meta) (_ *tensor.Tensor, err error) {
-	defer tensor.CatchMemory(&err)
-	return tensor.Empty(meta), nil
 }
 
 // built moves an error of the builder to its place in the text.
@@ -832,7 +866,7 @@ func (p *textParser) decl() (d Decl) {
 		}
 	}
 	if p.accept("+") {
-		d.Offset = p.dim("\n= ,")
+		d.Offset = p.dim("=,")
 	}
 	return d
 }
@@ -852,7 +886,7 @@ func (p *textParser) dims(end string) []Dim {
 // dim reads a number, a symbol or an expression, up to one of the ends outside of parentheses.
 func (p *textParser) dim(ends string) Dim {
 	if p.space(false); strings.HasPrefix(p.text[p.pos:], `"`) {
-		return Dim{Symbol: p.quoted()}
+		return Dim{Symbol: p.name()}
 	}
 	open := 0
 	n := strings.IndexFunc(p.text[p.pos:], func(r rune) bool {
@@ -885,14 +919,12 @@ func (p *textParser) dim(ends string) Dim {
 // pins reads pins at the end of a statement.
 func (p *textParser) pins() (pin Pin) {
 	for p.err == nil && p.accept("pin ") {
-		switch one := p.pin(" \t\r\n#"); {
-		case one.SetsLayout():
-			pin.Format, pin.Order = one.Format, one.Order
-		case one.Impl != "":
-			pin.Impl = one.Impl
-		default:
-			pin.Device = one.Device
+		start := p.pos
+		one := p.pin(" \t\r\n#")
+		if one.SetsLayout() && pin.SetsLayout() || one.Impl != "" && pin.Impl != "" || one.Device != "" && pin.Device != "" {
+			p.failAt(start, fmt.Errorf("pin %v: the value has another such pin", one))
 		}
+		pin.add(one)
 	}
 	return pin
 }
@@ -915,6 +947,8 @@ func (p *textParser) pin(ends string) Pin {
 
 // symbol reads the bounds and the hint of a symbol.
 func (p *textParser) symbol(g *Graph) {
+	p.space(false)
+	namePos := p.pos
 	name, b := p.name(), Bounds{}
 	for p.err == nil {
 		start := p.pos
@@ -936,6 +970,17 @@ func (p *textParser) symbol(g *Graph) {
 		default:
 			p.failAt(start, fmt.Errorf("want min, max or hint, have %q", key))
 		}
+	}
+	_, exists := g.Symbols[name]
+	switch {
+	case p.err != nil:
+		return
+	case exists:
+		p.failAt(namePos, fmt.Errorf("symbol %q: want one line, before the first use", name))
+	case b.Min < 0 || b.Max != 0 && b.Max < b.Min:
+		p.failAt(namePos, fmt.Errorf("symbol %q: want 0 <= min <= max, got min %d and max %d", name, b.Min, b.Max))
+	case b.Hint != nil && b.Clamp(*b.Hint) != *b.Hint:
+		p.failAt(namePos, fmt.Errorf("symbol %q: the hint %d is outside its bounds: %s", name, *b.Hint, b.text()))
 	}
 	if g.Symbols == nil {
 		g.Symbols = map[string]Bounds{}
