@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
@@ -81,6 +82,9 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 		err = files.WithPath(name, err)
 	case isModel(name, contents):
 		err = f.openModel(ctx, contents, dir)
+	case len(l.Declared) > 0:
+		err = fmt.Errorf("%s: the shape of input %q is in the file: only those of ONNX models can be declared",
+			printable.Text(name), sorted.Keys(l.Declared)[0])
 	default:
 		err = f.parse(ctx, contents, dir)
 	}

@@ -30,6 +30,7 @@ func TestInputsWithoutRank(t *testing.T) {
 	for want, args := range map[string][]string{
 		"[1,3,5,2]": {"run", model, "--shape", "x=1,3,H,W", "--dim", "H=5"},
 		"[1,3,4]":   {"infer", model, "--shape", "x=1,3,4"},
+		"[2*N + 1]": {"infer", model, "--shape", "x=N*2 + 1"},
 		"[]":        {"infer", model, "--shape", "x="},
 		"1 step":    {"plan", model, "--shape", "x=1,3,4"},
 		"A run":     {"bench", model, "--shape", "x=1,3,4", "--runs", "2"},
@@ -49,6 +50,9 @@ func TestInputsWithoutRank(t *testing.T) {
 		{`the model has no input "z"; inputs: x`, []string{"--shape", "z=1"}},
 		{`--shape x=1,,2: "" is not a size`, []string{"--shape", "x=1,,2"}},
 		{`--shape x=-1: "-1" is not a size`, []string{"--shape", "x=-1"}},
+		{`--shape x=99999999999999999999: "99999999999999999999" is not a size`, []string{"--shape", "x=99999999999999999999"}},
+		{`--shape x=1,N*: "N*" is not a size`, []string{"--shape", "x=1,N*"}},
+		{`--shape x=a b: "a b" is not a size`, []string{"--shape", "x=a b"}},
 		{`--shape x: want an input and its sizes`, []string{"--shape", "x"}},
 		{`--shape x=3: want an input and its sizes, once`, []string{"--shape", "x=2", "--shape", "x=3"}},
 		{`the file holds int64, the graph wants float32`, []string{"--input", "x=" + npyFile(t, counted(tensor.Int64, 2))}},
@@ -57,5 +61,10 @@ func TestInputsWithoutRank(t *testing.T) {
 			!strings.Contains(r.errors, c.want) {
 			t.Errorf("%v: exit %d, %s", c.args, r.code, r.errors)
 		}
+	}
+	text := write(t, "g.txt", "x: float32[2] = input\noutput x\n")
+	const want = `g.txt: the shape of input "x" is in the file: only those of ONNX models can be declared`
+	if r := call(t, "run", text, "--shape", "x=3"); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
+		t.Errorf("exit %d, %s", r.code, r.errors)
 	}
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/sym"
 )
 
 // ParseDims parses values of --dim such as N=8, and returns the size of each symbol.
@@ -145,14 +147,27 @@ func (e *Extensions) Declared() (map[string][]graph.Dim, error) {
 			}
 			size = strings.TrimSpace(size)
 			dim := graph.Dim{Expr: size}
-			if number, err := strconv.Atoi(size); err == nil {
+			number, err := strconv.Atoi(size)
+			if err == nil {
 				dim = graph.Dim{Size: number}
 			}
-			if size == "" || dim.Size < 0 {
+			if dim.Size < 0 || err != nil && !isExpression(size) {
 				return nil, exit.UsageErrorf("--shape %s: %q is not a size", text, size)
 			}
 			shapes[name] = append(shapes[name], dim)
 		}
 	}
 	return shapes, nil
+}
+
+// isExpression reports whether a text is a symbol, or an expression over symbols.
+func isExpression(text string) bool {
+	env, symbols := sym.NewEnv(), map[string]sym.Int{}
+	_, err := sym.Parse(text, func(name string) (sym.Int, bool) {
+		if _, ok := symbols[name]; !ok {
+			symbols[name], _ = env.Symbol(name, 1, math.MaxInt, 2)
+		}
+		return symbols[name], true
+	})
+	return err == nil
 }
