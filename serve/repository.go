@@ -19,7 +19,7 @@ import (
 // version is one version of a model on disk.
 type version struct {
 	model, name string // the name of the model, and the name of the version: a number, or "1" if the path has none
-	path        string // of the file .onnx or .json
+	path        string // of the file .onnx, .json or .txt
 	files       signature
 	conflict    error // another path has the same model and version; nil if there is none
 }
@@ -30,7 +30,7 @@ func (v version) String() string { return fmt.Sprintf("model %q, version %s", v.
 // signature identifies the contents of a model by the names, sizes and modification times of its files.
 type signature string
 
-// extensions are the file extensions of models.
+// extensions are the file extensions of models in directories.
 var extensions = []string{".onnx", ".json"}
 
 // findVersions lists the models at paths, sorted by name and version. Paths with the same model and version have one
@@ -45,8 +45,8 @@ func findVersions(paths []string) (list []version, err error) {
 		switch {
 		case info.IsDir():
 			found, err = versionsIn(path)
-		case !isModelFile(path):
-			err = fmt.Errorf("%s: the path must be a model (.onnx or .json) or a directory of models",
+		case !isModelFile(path) && !strings.EqualFold(filepath.Ext(path), ".txt"): // in a directory, .txt may be any text
+			err = fmt.Errorf("%s: the path must be a model (.onnx, .json or .txt) or a directory of models",
 				printable.Text(path))
 		default:
 			found = []version{{model: baseName(path), name: "1", path: path, files: signatureOf(path, sharedDirectory)}}
@@ -79,7 +79,7 @@ func withoutOp(path string, err error) error {
 	return err
 }
 
-// isModelFile reports whether the path has the extension of a model.
+// isModelFile reports whether the path has the extension of a model in a directory.
 func isModelFile(path string) bool {
 	return slices.Contains(extensions, strings.ToLower(filepath.Ext(path)))
 }

@@ -433,13 +433,24 @@ func TestMemoryOfReplacedModels(t *testing.T) {
 	}
 }
 
+// TestText serves a graph as text, which is a model only if its path is given.
+func TestText(t *testing.T) {
+	dir := t.TempDir()
+	writeModel(t, filepath.Join(dir, "m.json"), affine)
+	s := open(t, Options{}, dir, writeModel(t, filepath.Join(dir, "g.txt"), "x: float32[1, 3] = input\ny: = neg(x)\noutput y\n"))
+	body, header := binaryRequest([]float32{1, 2, 3}, 1, 3)
+	assert.Equal(t, []float32{-1, -2, -3}, floatsOf(t, call(s, "POST", "/v2/models/g/infer", body, header...)))
+	s = open(t, Options{}, dir)
+	assert.Equal(t, 404, call(s, "GET", "/v2/models/g", "").Code)
+}
+
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
 	good := writeModel(t, dir+"/a/m.json", affine)
 	for want, paths := range map[string][]string{
 		"no model was found in":      {t.TempDir()},
 		"no such file":               {dir + "/none"},
-		"the path must be a model":   {writeModel(t, dir+"/b/m.txt", "")},
+		"the path must be a model":   {writeModel(t, dir+"/b/m.bin", "")},
 		"are both model \"m\"":       {good, writeModel(t, dir+"/c/m.json", affine)},
 		"model \"bad\", version 1: ": {writeModel(t, dir+"/d/bad.json", "{")},
 	} {
