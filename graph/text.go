@@ -28,10 +28,10 @@ import (
 //	p: = permute(x, dims=[0, 2, 1]) pin channels_last  a node; its type may be omitted
 //	v: float32[2], i: int64[2] = topk(p, k=2)          a node with two results
 //	y: = mul(v, 2.0)  # why                            a number as an operand; a comment
-//	c: = cond(f, x, then={                             a graph as an attribute
+//	r: = if(c, w, then_branch={                        a graph as an attribute
 //	  a: float32[2] = input
 //	  output a
-//	})
+//	}, else_branch={ ... })
 //	output y
 //	output z = p pin contiguous
 //

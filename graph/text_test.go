@@ -59,6 +59,21 @@ func TestTextForms(t *testing.T) {
 	assert.Equal(t, strings.Replace(allForms, " # a reason", "", 1), written(t, g))
 }
 
+// TestTextOfDocument reads the example of docs/files.md.
+func TestTextOfDocument(t *testing.T) {
+	document, err := os.ReadFile("../docs/files.md")
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(document), "\n    symbol N")
+	require.True(t, found)
+	text, _, _ = strings.Cut("    symbol N"+text, "\n\n")
+	g, err := graph.Parse(text, kernels.Lookup)
+	require.NoError(t, err)
+	assert.Len(t, g.Outputs, 3)
+	again, err := graph.Parse(written(t, g), kernels.Lookup)
+	require.NoError(t, err)
+	assert.Equal(t, written(t, g), written(t, again))
+}
+
 func written(t *testing.T, g *graph.Graph) string {
 	var b strings.Builder
 	require.NoError(t, g.WriteText(&b, ""))
@@ -152,7 +167,7 @@ var constantShapes = regexp.MustCompile(`\[[^\]]*\][^\n]*=\s*constant`)
 // FuzzText reads any text: a graph that is read is written and read again as the same graph.
 func FuzzText(f *testing.F) {
 	f.Add(allForms)
-	f.Add("x: float32[2] = input\ny: = cond(x, x, then={\n a: float32[2] = input\n output a\n})\noutput y")
+	f.Add("x: float32[2] = input\nc: bool[] = input\ny: = if(c, x, x, then_branch={\n a: float32[2] = input\n output a\n}, else_branch={\n a: float32[2] = input\n output a\n})\noutput y")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, shape := range constantShapes.FindAllString(text, -1) {
 			if digits := strings.FieldsFunc(shape, func(r rune) bool { return r < '0' || r > '9' }); len(strings.Join(digits, "")) > 6 {
