@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/npz"
@@ -159,15 +161,57 @@ func TestControlCharacters(t *testing.T) {
 				[]string{"compare", file, "--runs", "1"}, []string{"bench", file, "--runs", "1", "--trace", name + ".json"})
 		}
 	}
+	texts := hostileTexts(t)
 	step := testsize.Of(7, 1)
 	for i := 0; i < len(calls); i += step {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // ends serve, calibrate and others
-		r := callIn(t, ctx, extend(t), calls[i]...)
-		cancel()
-		for _, text := range []string{r.out, r.errors} {
-			if problem := controlling(withoutStyles.Replace(text)); problem != "" {
-				t.Errorf("graphrun %q: %s", calls[i], problem)
-			}
+		checkControls(t, calls[i])
+	}
+	for i, file := range texts {
+		checkControls(t, []string{"infer", file})
+		if isValid := call(t, "infer", file).code == exit.CodeDone; isValid != (i < 2) {
+			t.Errorf("infer %q: accepted is %t", file, isValid)
+		}
+	}
+	for _, text := range texts[:2] {
+		for _, c := range [][]string{{"run"}, {"plan"}, {"bench"}, {"check"}, {"diff"}, {"plan", "--measure"}, {"compare"},
+			{"plan", "--dim", named + "=1,64"}, {"compare", "--dim", named + "=1,64"}, {"plan", "--for-all", "no-copies"},
+			{"plan", "--for-all", named + "=contiguous"}, {"plan", "--sweep", named + "=1..4"},
+			{"diff", "--dim", named + "=1", "--dim", named + "=5"}, {"view", "-o", "x.svg"}, {"infer"}} {
+			checkControls(t, append(c, text))
+		}
+	}
+}
+
+// hostileTexts writes graphs as text with controls in the names and returns the paths. The first two are valid.
+func hostileTexts(t *testing.T) (paths []string) {
+	for i, text := range []string{
+		"NAMEx: float32[SIZE, 4] = input\nNAME: = relu(NAMEx)\noutput NAMEo = NAME pin contiguous\n",
+		"NAMEx: float32[SIZE, 4, 5] = input\nNAMEy: = permute(NAMEx, dims=[1, 0, 2])\nNAME: = reshape(NAMEy, shape=[4, -1])\n" +
+			"NAMEo: = add(NAME, NAME)\nr: = reshape(NAMEo, shape=[-1, 2])\noutput NAME\noutput r\n",
+		"NAMEx: float32[2] = NAME", "NAMEx: float32[2] = input\nNAME: int32[2] = relu(NAMEx)\n",
+		"NAMEx: float32[2] = input\nNAME: float32[3] = relu(NAMEx)\n", "NAMEx: = NAME(NAMEy)", "output NAME",
+		"NAMEx: float32[2] = input\nNAMEx: = relu(NAMEx)\n", "symbol NAME min=3 max=2\n", "symbol NAME NAME=3\n",
+		"NAME: NAME[2] = input", "x: float32[2] = input\ny: = relu(x, NAME=3)\n", "x: float32[NAME + 1] = input",
+		"x: float32[2] = input pin NAME", "x: float32[2] = input\ny: = permute(x, dims=[NAME])\n",
+		"NAME: float32[2] = constant [1, 2, 3]", "NAME: float32[2] = constant [1, NAME]", "x = NAME NAME",
+	} {
+		text = strings.NewReplacer("NAMEx", strconv.Quote(named+"x"), "NAMEy", strconv.Quote(named+"y"), "NAMEo",
+			strconv.Quote(named+"o"), "NAME", strconv.Quote(named), "SIZE", strconv.Quote(named)).Replace(text)
+		paths = append(paths, fmt.Sprintf("%d%s.txt", i, controlBytes))
+		require.NoError(t, os.WriteFile(paths[i], []byte(text), 0o644))
+	}
+	return paths
+}
+
+// checkControls calls a command, and checks that nothing in its output controls the terminal.
+func checkControls(t *testing.T, args []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // ends serve, calibrate and others
+	defer cancel()
+	r := callIn(t, ctx, extend(t), args...)
+	for _, text := range []string{r.out, r.errors} {
+		if problem := controlling(withoutStyles.Replace(text)); problem != "" {
+			t.Errorf("graphrun %q: %s", args, problem)
 		}
 	}
 }

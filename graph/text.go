@@ -503,7 +503,7 @@ func (p *textParser) statement(g *Graph) {
 	d := results[0]
 	switch {
 	case kind != "input" && kind != "constant":
-		p.fail("want the operands of %s in parentheses", kind)
+		p.fail("want the operands of %s in parentheses", textName(kind))
 	case len(results) > 1 || !d.typed || d.decl.Dims == nil:
 		p.failAt(d.pos, fmt.Errorf("an %s has one name and a type, as in x: float32[2, 3] = %s", kind, kind))
 	case kind == "input":
@@ -666,7 +666,7 @@ func (d declared) agrees(v *Value, sizes map[string]sym.Int) error {
 		return nil
 	}
 	if d.decl.DType != v.Meta.DType {
-		return fmt.Errorf("%s is %s, but the text has %s", v.Name, v.Meta.DType, d.decl.DType)
+		return fmt.Errorf("%s is %s, but the text has %s", textName(v.Name), v.Meta.DType, d.decl.DType)
 	}
 	if d.decl.Dims == nil || v.Dynamic {
 		return nil
@@ -676,7 +676,8 @@ func (d declared) agrees(v *Value, sizes map[string]sym.Int) error {
 		return err
 	}
 	if !slices.EqualFunc(shape, v.Type.Shape, func(a, b sym.Int) bool { return a.Hint() == b.Hint() }) {
-		return fmt.Errorf("%s is %s, but the text has %s", v.Name, tensor.ListString(v.Meta.Shape), dimsList("[", d.decl.Dims, "]"))
+		return fmt.Errorf("%s is %s, but the text has %s", textName(v.Name), tensor.ListString(v.Meta.Shape),
+			dimsList("[", d.decl.Dims, "]"))
 	}
 	return nil
 }

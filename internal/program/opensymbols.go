@@ -2,9 +2,9 @@ package program
 
 import (
 	"fmt"
-	"github.com/graphrun/graphrun/graph"
 	"slices"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 )

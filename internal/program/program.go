@@ -23,6 +23,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/lru"
+	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
@@ -307,7 +308,7 @@ func (p *Program) Compiled() (*Binding, error) {
 func SizesText(sizes map[string]int) string {
 	var list []string
 	for _, name := range sorted.Keys(sizes) {
-		list = append(list, fmt.Sprintf("%s=%d", name, sizes[name]))
+		list = append(list, fmt.Sprintf("%s=%d", printable.Text(name), sizes[name]))
 	}
 	return strings.Join(list, ", ")
 }

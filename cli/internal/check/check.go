@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/document"
 	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/onnx"
@@ -143,7 +144,7 @@ const maxListed = 5
 // write prints the document as text.
 func (d *Document) write(w io.Writer, display term.Display, path string) {
 	if d.Runs {
-		fmt.Fprintf(w, "%s: nothing is missing\n", path)
+		fmt.Fprintf(w, "%s: nothing is missing\n", format.Printable(path))
 		return
 	}
 	if len(d.Missing) > 0 {
@@ -181,6 +182,6 @@ func (d *Document) writeRejected(w io.Writer) {
 		if rejected.Node != "" {
 			place = fmt.Sprintf("node %q (%s): ", rejected.Node, rejected.Op)
 		}
-		fmt.Fprintln(w, "  "+place+rejected.Message)
+		fmt.Fprintln(w, "  "+format.Printable(place+rejected.Message))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
@@ -69,8 +70,8 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 // NoteUnplanned prints the sizes of --dim for which planning failed, with the reasons.
 func NoteUnplanned(cmd *cobra.Command, path string, compiled *graphrun.Program) {
 	for _, refused := range (*program.Program)(compiled).RefusedHints() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", path, program.SizesText(refused.Sizes),
-			refused.Why)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", printable.Text(path),
+			program.SizesText(refused.Sizes), printable.Text(refused.Why))
 	}
 }
 

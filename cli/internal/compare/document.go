@@ -213,7 +213,7 @@ func (c *comparison) writeTable(w io.Writer, display term.Display) {
 		fmt.Fprintln(w, "all strategies give equal values")
 	}
 	for _, d := range c.Differences {
-		fmt.Fprintln(w, "DIFFERENT: "+d)
+		fmt.Fprintln(w, "DIFFERENT: "+format.Printable(d))
 	}
 	for _, text := range c.verdictTexts() {
 		if !slices.Contains(headlines, text) { // a verdict of at most two clauses is a headline

@@ -277,7 +277,7 @@ func Write(w io.Writer, display term.Display, doc *Document) {
 		return
 	}
 	if doc.FirstBreakFormat != "" {
-		fmt.Fprintf(w, "%s is the first value that loses %s\n", doc.Value.Name, doc.FirstBreakFormat)
+		fmt.Fprintf(w, "%s is the first value that loses %s\n", format.Printable(doc.Value.Name), doc.FirstBreakFormat)
 	}
 	display.WriteSentences(w, doc.answer())
 	WriteLayout(w, display, doc)

@@ -38,13 +38,13 @@ func writeClasses(w io.Writer, display term.Display, classes []inspect.Specializ
 func writeGuards(w io.Writer, class *inspect.Specialization) {
 	switch {
 	case class.Unknown != "":
-		fmt.Fprintf(w, "the guards are unknown: %s\n", class.Unknown)
+		fmt.Fprintf(w, "the guards are unknown: %s\n", format.Printable(class.Unknown))
 	case len(class.Holds) == 0:
 		fmt.Fprintln(w, "holds for all sizes: there is no guard")
 	default:
 		fmt.Fprintf(w, "holds while (%s)\n", format.Count(len(class.Holds), "guard"))
 		for i, cond := range class.Holds {
-			fmt.Fprintf(w, "  %s%s\n", cond, guardOrigin(class.Guards[i]))
+			fmt.Fprintf(w, "  %s\n", format.Printable(cond+guardOrigin(class.Guards[i])))
 		}
 	}
 }
@@ -87,7 +87,7 @@ func guardOrigin(g inspect.Guard) string {
 func writeForAll(w io.Writer, display term.Display, list []inspect.Proof) {
 	for _, proof := range list {
 		fmt.Fprintln(w, "\n"+display.Paint(term.Strong, proof.Property+" for all sizes"))
-		fmt.Fprintln(w, proofText(&proof))
+		fmt.Fprintln(w, format.Printable(proofText(&proof)))
 		if proof.Counterexample != nil {
 			continue
 		}
@@ -95,7 +95,7 @@ func writeForAll(w io.Writer, display term.Display, list []inspect.Proof) {
 		for _, c := range proof.Cases {
 			if cond := caseText(c); !printed[cond] {
 				printed[cond] = true
-				fmt.Fprintf(w, "  %s\n", cond)
+				fmt.Fprintf(w, "  %s\n", format.Printable(cond))
 			}
 		}
 	}

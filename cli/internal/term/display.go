@@ -109,8 +109,9 @@ const (
 	noteStyle  style = "1;33" // notes
 )
 
-// Paint returns text in a style, if the display supports colors. The text must be printed to an [Output].
+// Paint returns text of one line in a style, if the display supports colors. The text must be printed to an [Output].
 func (d Display) Paint(textStyle style, text string) string {
+	text = format.Printable(text) // a heading may have names
 	if !d.color || text == "" {
 		return text
 	}

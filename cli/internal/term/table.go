@@ -84,7 +84,12 @@ type Table struct {
 }
 
 // NewTable returns a table without rows.
-func NewTable(columns ...Column) *Table { return &Table{Columns: columns} }
+func NewTable(columns ...Column) *Table {
+	for i, c := range columns { // a head may be the name of a symbol
+		columns[i].Head = format.Printable(c.Head)
+	}
+	return &Table{Columns: columns}
+}
 
 // Add adds a row. The cells are formatted by fmt.Sprint.
 func (t *Table) Add(cells ...any) {
@@ -97,6 +102,7 @@ func (t *Table) Add(cells ...any) {
 
 // AddColumn adds a column. cells has a cell for each row.
 func (t *Table) AddColumn(c Column, cells []string) {
+	c.Head = format.Printable(c.Head)
 	t.Columns = append(t.Columns, c)
 	for i, cell := range cells {
 		if i == len(t.Rows) {
