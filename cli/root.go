@@ -67,7 +67,7 @@ func newRoot(ext *command.Extensions) *cobra.Command {
 		Long: `graphrun runs dataflow graphs over strided tensors, with the layout rules of PyTorch.
 
 A graph is a JSON file with inputs, constants, nodes and outputs; ops have the names of PyTorch. All
-commands accept .onnx models, too.
+commands accept ONNX models (.onnx) and graphs as text (.txt), too.
 
 Results go to standard output, messages and progress to standard error. On a terminal, tables
 are cut to the width of the terminal or to COLUMNS; output to pipes and files is complete.

@@ -66,11 +66,12 @@ func Command(ext *command.Extensions) *cobra.Command {
 the least, greatest and mean value.
 
 Inputs come from --inputs and --input, in logical (row-major) order; they are copied into the
-layouts that the graph declares. Other inputs are generated from --seed, and a note says so. The
-generated values are the same for every strategy and layout: real numbers from -1 to 1, and integers
-from 0 to 9 or, for an index, below the size that it indexes. The size of a symbol comes from --dim
-or from the shapes of arrays; without either, it is the least size above 1 within the bounds of the
-symbol.
+layouts that the graph declares. An input with a default, which ONNX models may have, keeps it if no
+array is given. Other inputs are generated from --seed, and a note says so. The generated values are
+the same for every strategy and layout: real numbers from -1 to 1, and integers from 0 to 9 or, for an
+index, below the size that it indexes. The size of a symbol comes from --dim or from the shapes of
+arrays; without either, it is the hint of the symbol or, without a hint, the least size above 1 within
+its bounds.
 
 With --keep-going, failures do not end the run. Each node that is rejected or fails, each input or
 constant that cannot be read, and each result for which memory is missing is reported with its
