@@ -22,7 +22,7 @@ thorough: extreme beam-prism
 # Lists the fused multiply-adds of the command for arm64, which round differently from amd64: there must be none.
 fused:
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
-	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -trimpath -o "$$dir/graphrun" ./cmd/graphrun && \
+	CGO_ENABLED=0 GOOS=linux GOARCH=arm64 $(GO) build -ldflags= -o "$$dir/graphrun" ./cmd/graphrun && \
 	$(GO) run ./scripts/fused "$$dir/graphrun"
 
 # Type-checks packages and tests for platforms on which nothing runs here; noasm is a build tag.
