@@ -4,7 +4,7 @@
 //
 // `make fused` checks cmd/graphrun. Test programs are checked like this:
 //
-//	GOOS=linux GOARCH=arm64 go test -c -trimpath -o kernels.test ./kernels
+//	GOOS=linux GOARCH=arm64 go test -c -o kernels.test ./kernels
 //	go run ./scripts/fused kernels.test
 package main
 
@@ -15,11 +15,25 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"path/filepath"
 	"sort"
 	"strings"
 )
 
-const module = "github.com/graphrun/graphrun/" // the programs are built with -trimpath
+const module = "github.com/graphrun/graphrun/"
+
+// fileOf returns the path in the module of a source file, as a program names it: below the working directory, or below
+// the module if it is built with -trimpath.
+func fileOf(source string) (name string, ok bool) {
+	if name, ok = strings.CutPrefix(source, module); ok {
+		return name, true
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(source, filepath.ToSlash(dir)+"/")
+}
 
 // exempt lists packages whose numbers are neither results nor costs of the planner.
 var exempt = []string{
@@ -79,7 +93,7 @@ func scan(file string, found map[string]bool) error {
 			continue
 		}
 		source, line, fn := table.PCToLine(text.Addr + uint64(offset))
-		name, ok := strings.CutPrefix(source, module)
+		name, ok := fileOf(source)
 		if fn == nil || !ok || isExempt(name) || complexFuncs[fn.Entry] {
 			continue
 		}
