@@ -12,6 +12,7 @@ import (
 	"debug/elf"
 	"debug/gosym"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -88,6 +89,9 @@ func scan(file string, found map[string]bool) error {
 	if err != nil {
 		return err
 	}
+	if !hasModule(table) {
+		return errors.New("no function comes from this module: run the command from its root")
+	}
 	for offset := 0; offset+4 <= len(code); offset += 4 {
 		if binary.LittleEndian.Uint32(code[offset:])>>24 != 0x1f { // not FMADD, FMSUB, FNMADD or FNMSUB
 			continue
@@ -104,6 +108,16 @@ func scan(file string, found map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+func hasModule(table *gosym.Table) bool {
+	for i := range table.Funcs {
+		source, _, _ := table.PCToLine(table.Funcs[i].Entry)
+		if _, ok := fileOf(source); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // complexInstances returns the addresses of the instances of generic functions for complex numbers. The conversion of a
