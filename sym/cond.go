@@ -275,6 +275,9 @@ func (env *Env) atLeast(difference, x, y *expr, relation string) Bool {
 	if b, ok := env.extremeAtLeast(reduced); ok {
 		return b
 	}
+	if b, ok := env.operandAtLeast(reduced); ok {
+		return b
+	}
 	c := env.relation(condGe, reduced, relation, x, y)
 	return Bool{truth: c.hint, cond: c}
 }
@@ -319,6 +322,43 @@ func (env *Env) extremeAtLeast(n *expr) (condition Bool, ok bool) {
 		return Bool{truth: truthIfDecided}, true
 	}
 	return Int{}.Le(env.addMultiple(env.constant(n.constant), extreme.args[1], multiple.coeff).int()), true
+}
+
+// operandAtLeast rewrites n >= 0 for n = e - Max(x, y) or n = e + Max(x, y) if one of e - x >= 0 and e - y >= 0 is
+// decided, and likewise for Min: the condition is the other one, or decided, too. For example, x - Max(x, y) >= 0 becomes
+// y <= x.
+func (env *Env) operandAtLeast(n *expr) (condition Bool, ok bool) {
+	for _, t := range n.terms {
+		if len(t.atoms) != 1 || t.coeff != 1 && t.coeff != -1 || !t.atoms[0].isExtreme() || len(t.atoms[0].args) != 2 {
+			continue
+		}
+		extreme := t.atoms[0]
+		needsBoth := (t.coeff < 0) == (extreme.kind == kindMax)
+		rest := env.addMultiple(n, extreme.asExpr, -t.coeff)
+		for i, operand := range extreme.args {
+			difference := env.addMultiple(rest, operand, t.coeff)
+			truth := difference.constant >= 0
+			if len(difference.terms) > 0 {
+				var known bool
+				if truth, known = env.cachedIsNonNegative(difference); !known {
+					continue
+				}
+			}
+			if truth != needsBoth {
+				return Bool{truth: truth}, true
+			}
+			other := env.addMultiple(rest, extreme.args[1-i], t.coeff)
+			greater, less := env.splitEquation(env.addMultiple(other, env.constant(other.constant), -1))
+			switch other.constant {
+			case 0:
+				return less.int().Le(greater.int()), true
+			case -1:
+				return less.int().Lt(greater.int()), true
+			}
+			return Int{}.Le(other.int()), true
+		}
+	}
+	return Bool{}, false
 }
 
 // isExtreme reports whether an atom is a Max or a Min.

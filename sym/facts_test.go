@@ -37,6 +37,10 @@ func TestFactsDecide(t *testing.T) {
 		// Bounds.
 		{"Ne(n, 1)", "Le(2, n)", "True"},
 		{"Ne(x, 0) & Ne(x, 1) & Ne(x, 2)", "Lt(2, x)", "True"},
+		{"True", "Le(Max(x, w), x)", "Le(w, x)"},
+		{"True", "Lt(x, Max(x, w))", "Lt(x, w)"},
+		{"True", "Le(x + n, Min(x, w) + n)", "Le(x, w)"},
+		{"True", "Lt(Max(x, w), x + n)", "Lt(w, x + n)"},
 		{"Lt(x, 5)", "Lt(x, 7)", "True"},
 		{"Lt(x, 5)", "Eq(x, 5)", "False"},
 		{"Lt(x, 5)", "Lt(x, 4)", "Lt(x, 4)"},
@@ -268,6 +272,9 @@ func TestWhere(t *testing.T) {
 		"Where(Eq(x, y), 1, 2)":            sym.Where(c, one, two),
 		"Where(Eq(x, y), 2, 1)":            sym.Where(c.Not(), one, two),
 		"Where(Eq(x, y) | Lt(x, 2), x, y)": sym.Where(c, x, sym.Where(x.Lt(two), x, y)),
+		"Max(x, y)":                        sym.Where(y.Le(x), x, x.Max(y)),
+		"Max(y, 2*x)":                      sym.Where(y.Le(x.Mul(two)), x.Mul(two), x.Mul(two).Max(y)),
+		"Min(x, y)":                        sym.Where(y.Lt(x), x.Min(y), x),
 	} {
 		assert.Equal(t, want, got.String())
 	}

@@ -31,6 +31,17 @@ func Where(condition Bool, a, b Int) Int {
 	if condition.cond.kind == condNe { // a canonical form: a Where on a = b has the operands in the other order
 		condition, x, y = condition.Not(), y, x
 	}
+	// Where(y <= x, x, Max(x, y)) is Max(x, y).
+	for _, branch := range []struct {
+		condition         Bool
+		candidate, result *expr
+	}{{condition, x, y}, {condition.Not(), y, x}} {
+		extreme := branch.result.singleAtom()
+		if extreme != nil && extreme.isExtreme() && slices.Contains(extreme.args, branch.candidate) &&
+			extreme.isExtremeOperand(branch.candidate).Same(branch.condition) {
+			return branch.result.int()
+		}
+	}
 	// Where(c, x, Where(d, x, y)) is Where(c | d, x, y). The truth of a Bool with a cond is its truth at the hints.
 	if inner := y.singleAtom(); inner != nil && inner.kind == kindWhere && inner.args[0] == x {
 		return Where(condition.Or(Bool{truth: inner.cond.hint, cond: inner.cond}), x.int(), inner.args[1].int())

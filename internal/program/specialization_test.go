@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
@@ -39,6 +41,41 @@ func TestFewSpecializations(t *testing.T) {
 			}
 			assert.LessOrEqual(t, len(used), 3, "%s at N=%d", s.Name(), n)
 		}
+	}
+}
+
+// TestDecoderShares: an attention with grouped queries over a cache, whose length is in another symbol than the length
+// of the mask, shares its plan from token to token: the matrices that heads share are read in place for all sizes.
+func TestDecoderShares(t *testing.T) {
+	g, err := graphfile.Parse(strings.NewReader(`{"version": 1, "symbols": {"B": {}, "S": {}, "P": {}, "T": {}}, "inputs": [
+		{"name": "q", "dtype": "float32", "shape": ["B", 8, "S", 16]},
+		{"name": "past", "dtype": "float32", "shape": ["B", 2, "P", 16]},
+		{"name": "new", "dtype": "float32", "shape": ["B", 2, "T - P", 16]},
+		{"name": "v", "dtype": "float32", "shape": ["B", 2, 1, "T", 16]}], "nodes": [
+		{"name": "k", "op": "cat", "inputs": ["past", "new"], "attrs": {"dim": 2}},
+		{"name": "k1", "op": "unsqueeze", "inputs": ["k"], "attrs": {"dim": 2}},
+		{"name": "k4", "op": "expand", "inputs": ["k1"], "attrs": {"size": [-1, -1, 4, -1, -1]}},
+		{"name": "k8", "op": "reshape", "inputs": ["k4"], "attrs": {"shape": ["B", 8, "T", 16]}},
+		{"name": "kt", "op": "transpose", "inputs": ["k8"], "attrs": {"dim0": 2, "dim1": 3}},
+		{"name": "scores", "op": "matmul", "inputs": ["q", "kt"]},
+		{"name": "weights", "op": "softmax", "inputs": ["scores"], "attrs": {"dim": -1}},
+		{"name": "v4", "op": "expand", "inputs": ["v"], "attrs": {"size": [-1, -1, 4, -1, -1]}},
+		{"name": "v8", "op": "reshape", "inputs": ["v4"], "attrs": {"shape": ["B", 8, "T", 16]}},
+		{"name": "y", "op": "matmul", "inputs": ["weights", "v8"]}], "outputs": ["y"]}`), kernels.Lookup,
+		graphfile.Options{})
+	require.NoError(t, err)
+	p, err := Compile(t.Context(), g, Options{})
+	require.NoError(t, err)
+	for length, most := range map[int]int{1: 1, 5: 1} {
+		used := map[*Specialization]bool{}
+		for past := range 6 {
+			sizes := map[string]int{"B": 1, "S": length, "P": 20 + past, "T": 20 + past + length}
+			binding, err := p.bindingForSizes(t.Context(), sizes, false)
+			require.NoError(t, err)
+			require.NotNil(t, binding.decisionsFrom, "%v", sizes)
+			used[binding.decisionsFrom] = true
+		}
+		require.LessOrEqual(t, len(used), most)
 	}
 }
 

@@ -73,8 +73,7 @@ func (r repeatedSlices) addOperands(builder *compose.Builder, left graph.Arg) (g
 // batch dimension. Rows that are multiplied by the same matrix are then adjacent.
 func (r repeatedSlices) joinsRows(left graph.Arg) bool {
 	leftType := left.Type()
-	rows, isKnown := leftType.Shape[leftType.Rank()-2].Known()
-	return isKnown && rows == 1 && r.dim == leftType.Rank()-3
+	return r.dim == leftType.Rank()-3 && leftType.Shape[leftType.Rank()-2].Eq(sym.Of(1)).Holds()
 }
 
 // addMatrices adds up to two views of the source. The first view inserts the unit dimension, and the second permutes
@@ -266,7 +265,10 @@ func isSplitAlong(firstPart graph.Arg, r repeatedSlices) bool {
 	return sameSizes(shape, whole)
 }
 
-// sameSizes reports whether two lists have the same sizes.
+// sameSizes reports whether two lists are known to have the same sizes, for all sizes for which the graph is inferred.
 func sameSizes(a, b []sym.Int) bool {
-	return slices.EqualFunc(a, b, func(x, y sym.Int) bool { return x.Same(y) })
+	return slices.EqualFunc(a, b, func(x, y sym.Int) bool {
+		same, isKnown := x.Eq(y).Known()
+		return isKnown && same
+	})
 }
