@@ -6,14 +6,14 @@ EXTREME  ?= 20m
 DIST     ?= dist
 RELEASE  ?= graphrun$$($(GO) env GOEXE)
 
-.PHONY: check thorough fused typecheck generated extreme fuzz bench false-alarms beam-prism release releases
+.PHONY: check thorough arm64-older fused typecheck generated extreme fuzz bench false-alarms beam-prism release releases
 
 check:
 	.ci/run
 
 # All cases of random tests, and everything that CI leaves to a release: before one, and after a change of a code
 # generator.
-thorough: extreme beam-prism
+thorough: extreme beam-prism arm64-older
 	GRAPHRUN_TESTS=all GRAPHRUN_LOOPS=100000 $(GO) test -timeout 3h ./...
 	GRAPHRUN_TESTS=all $(GO) test -timeout 3h -race ./exec ./internal/workerpool
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
@@ -41,6 +41,13 @@ extreme:
 	for path in GRAPHRUN_JIT=on GODEBUG=cpu.avx512f=off GRAPHRUN_TARGET=portable; do \
 		env $$path GRAPHRUN_EXTREME=$(EXTREME) $(GO) test -count=1 -timeout 0 -v -run TestExtremeSoak \
 			./kernels/internal/extreme || exit 1; \
+	done
+
+# Processors that lack instructions which the emulator of .ci/run has.
+arm64-older:
+	for cpu in neoverse-n1 cortex-a72; do \
+		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -vet=off -short -timeout 1h -exec "qemu-aarch64-static -cpu $$cpu" \
+			./internal/jit/vector ./internal/jit/tile ./internal/jit/depthwise ./kernels/internal/conv || exit 1; \
 	done
 
 fuzz:
