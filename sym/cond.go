@@ -348,14 +348,15 @@ func (env *Env) operandAtLeast(n *expr) (condition Bool, ok bool) {
 				return Bool{truth: truth}, true
 			}
 			other := env.addMultiple(rest, extreme.args[1-i], t.coeff)
-			greater, less := env.splitEquation(env.addMultiple(other, env.constant(other.constant), -1))
-			switch other.constant {
-			case 0:
+			switch {
+			case other.constant > 0:
+				return Int{}.Le(other.int()), true
+			case other.constant == 0:
+				greater, less := env.splitEquation(other)
 				return less.int().Le(greater.int()), true
-			case -1:
-				return less.int().Lt(greater.int()), true
 			}
-			return Int{}.Le(other.int()), true
+			greater, less := env.splitEquation(env.addMultiple(other, env.constant(1), 1))
+			return less.int().Lt(greater.int()), true
 		}
 	}
 	return Bool{}, false
