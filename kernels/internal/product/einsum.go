@@ -1,7 +1,6 @@
 package product
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -96,8 +95,8 @@ func einsumLoops(c *graph.Call) []graph.Parallel {
 	return loops
 }
 
-// refEinsum is the reference implementation. A label names a dimension. For each combination of indices of all labels,
-// it multiplies the elements of the operands and adds the product to the element of the result.
+// refEinsum is the reference implementation. As PyTorch, it multiplies the operands from left to right, and sums each
+// label as soon as no later operand and not the result has it: before the product, if only one factor has the label.
 func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	parsed, err := newEinsum(c, func(i int) tensor.Meta { return in[i].Meta })
 	if err != nil {
@@ -109,40 +108,100 @@ func refEinsum(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	}
 	dtype := results[0].Type.DType
 	out := tensor.Zeros(dtype, parsed.shape(parsed.resultLabels)...)
-	labels := slices.Clone(parsed.resultLabels)
-	for _, term := range parsed.terms {
-		for _, label := range term.labels {
-			if !slices.Contains(labels, label) {
-				labels = append(labels, label)
-			}
-		}
+	if dtype.IsIntegral(true) {
+		product := contract(parsed, in, tensor.Scalar.Int, func(a, b int64) int64 { return a * b })
+		product.eachIndex(parsed, parsed.resultLabels, func(index []int, x int64) { out.Set(tensor.IntScalar(x), index...) })
+		return []*tensor.Tensor{out}, nil
 	}
-	sums, intSums := map[string]complex128{}, map[string]int64{} // by index of the result, as text
-	kit.EachIndex(parsed.shape(labels), func(index []int) {
-		product, intProduct := complex(1, 0), int64(1)
-		for i, term := range parsed.terms {
-			offset := 0
-			for d, label := range term.labels {
-				offset += term.strides[d] * index[slices.Index(labels, label)]
-			}
-			element := tensor.Must(in[i].View(tensor.Meta{DType: in[i].DType, Shape: []int{}, Strides: []int{},
-				Offset: in[i].Offset + offset})).At()
-			product, intProduct = kit.MulComplex(product, element.Complex()), intProduct*element.Int()
-			if !dtype.IsComplex() { // the imaginary part of an infinity times 0 would be NaN
-				product = complex(real(product), 0)
-			}
+	product := contract(parsed, in, tensor.Scalar.Complex, func(a, b complex128) complex128 {
+		if !dtype.IsComplex() { // the imaginary part of an infinity times 0 would be NaN
+			return complex(real(a)*real(b), 0)
 		}
-		key := fmt.Sprint(index[:len(parsed.resultLabels)])
-		sums[key] += product
-		intSums[key] += intProduct
+		return kit.MulComplex(a, b)
 	})
-	kit.EachIndex(out.Shape, func(index []int) {
-		key := fmt.Sprint(index)
-		if dtype.IsIntegral(true) {
-			out.Set(tensor.IntScalar(intSums[key]), index...)
-		} else {
-			out.Set(tensor.ComplexScalar(sums[key]), index...)
-		}
+	product.eachIndex(parsed, parsed.resultLabels, func(index []int, x complex128) {
+		out.Set(tensor.ComplexScalar(x), index...)
 	})
 	return []*tensor.Tensor{out}, nil
+}
+
+// refTerm is an operand or a product of operands, in row-major order.
+type refTerm[E int64 | complex128] struct {
+	labels   []int
+	elements []E
+}
+
+// contract returns the product of the operands, with the labels of the result.
+func contract[E int64 | complex128](e *einsum, in []*tensor.Tensor, number func(tensor.Scalar) E,
+	mul func(a, b E) E) (product *refTerm[E]) {
+	for k, term := range e.terms {
+		factor := &refTerm[E]{labels: term.labels}
+		kit.EachIndex(e.shape(term.labels), func(index []int) {
+			offset := in[k].Offset
+			for d, stride := range term.strides {
+				offset += stride * index[d]
+			}
+			element := tensor.Must(in[k].View(tensor.Meta{DType: in[k].DType, Shape: []int{}, Strides: []int{}, Offset: offset}))
+			factor.elements = append(factor.elements, number(element.At()))
+		})
+		isNeeded := func(label int) bool {
+			return slices.Contains(e.resultLabels, label) ||
+				slices.ContainsFunc(e.terms[k+1:], func(later einsumTerm) bool { return slices.Contains(later.labels, label) })
+		}
+		if product == nil {
+			product = factor.summed(e, isNeeded)
+			continue
+		}
+		product, factor = product.summed(e, func(label int) bool {
+			return isNeeded(label) || slices.Contains(factor.labels, label)
+		}), factor.summed(e, func(label int) bool { return isNeeded(label) || slices.Contains(product.labels, label) })
+		both := &refTerm[E]{labels: slices.Clone(product.labels)}
+		for _, label := range factor.labels {
+			if !slices.Contains(both.labels, label) {
+				both.labels = append(both.labels, label)
+			}
+		}
+		kit.EachIndex(e.shape(both.labels), func(index []int) {
+			both.elements = append(both.elements, mul(product.at(e, both.labels, index), factor.at(e, both.labels, index)))
+		})
+		product = both.summed(e, isNeeded)
+	}
+	return product
+}
+
+// at returns the element at an index of labels, which include those of the term.
+func (t *refTerm[E]) at(e *einsum, labels, index []int) E {
+	position := 0
+	for _, label := range t.labels {
+		position = position*e.sizes[label] + index[slices.Index(labels, label)]
+	}
+	return t.elements[position]
+}
+
+// summed returns the sum over all labels that are not needed.
+func (t *refTerm[E]) summed(e *einsum, isNeeded func(label int) bool) *refTerm[E] {
+	sum := &refTerm[E]{}
+	for _, label := range t.labels {
+		if isNeeded(label) {
+			sum.labels = append(sum.labels, label)
+		}
+	}
+	sum.elements = make([]E, tensor.Numel(e.shape(sum.labels)))
+	i := 0
+	kit.EachIndex(e.shape(t.labels), func(index []int) {
+		position := 0
+		for d, label := range t.labels {
+			if isNeeded(label) {
+				position = position*e.sizes[label] + index[d]
+			}
+		}
+		sum.elements[position] += t.elements[i]
+		i++
+	})
+	return sum
+}
+
+// eachIndex calls f for each index of labels, with the element of the term. A label that the term lacks is broadcast.
+func (t *refTerm[E]) eachIndex(e *einsum, labels []int, f func(index []int, x E)) {
+	kit.EachIndex(e.shape(labels), func(index []int) { f(index, t.at(e, labels, index)) })
 }

@@ -115,6 +115,11 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 	if a.Rank(cache) != 4 {
 		a.Failf("operand %d has %d dimensions, want 4", i, a.Rank(cache))
 	}
+	for _, dim := range []int{0, 1, 3} {
+		if differs, isKnown := a.SymShape(cache)[dim].Ne(sizes[dim]).Known(); isKnown && differs {
+			a.Failf("dimension %d of operand %d has size %v, want %v", dim, i, a.SymShape(cache)[dim], sizes[dim])
+		}
+	}
 	pastCount := a.SymShape(cache)[2]
 	if pastCount.Same(sym.Int{}) && len(total) == 1 && total[0].Same(sizes[2]) {
 		return x // the new positions fill an empty cache
