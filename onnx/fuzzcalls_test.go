@@ -556,7 +556,7 @@ func (n *callDrawer) values(text string, shape []int) (list []float64) {
 		return each(func(int) int { return n.n(5) - map[bool]int{true: 2}[n.oneOf(4)] })
 	case "start":
 		if n.oneOf(8) {
-			return each(func(int) int { return pick(n.fuzzDrawer, []int{math.MaxInt64 >> 11, math.MinInt64 >> 11, 0}) })
+			return each(func(int) int { return pick(n.fuzzDrawer, []int{math.MaxInt >> 11, math.MinInt >> 11, 0}) })
 		}
 		return each(func(int) int { return n.n(12) - 6 })
 	case "step":
