@@ -300,6 +300,9 @@ func rotaryOperand(n *node, count int, cos *value) (x *value, headsDim int) {
 	switch sizes := n.SymShape(x); {
 	case len(sizes) == 3 && count == 0 && cos != nil && n.Rank(cos) == 2:
 		size := n.SymShape(cos)[1].Mul(sym.Of(2))
+		if count, isKnown := size.Known(); isKnown && count == 0 {
+			n.Failf("the table of cosines has no angles, so the size of a head is unknown")
+		}
 		return n.ReshapeSym(x, sizes[0], sizes[1], sizes[2].Div(size), size), 2
 	case len(sizes) == 3:
 		return splitHeads(n, x, count), 2
