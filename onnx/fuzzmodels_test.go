@@ -203,12 +203,24 @@ func (m *fuzzModel) load(f fuzzForm) (_ *graph.Graph, err error) {
 	return g, err
 }
 
+// mostEvaluated is the number of elements, of all values of a model, up to which the reference evaluates it.
+const mostEvaluated = 1 << 19
+
 // evaluate computes all results by the reference, as the drawing of further nodes needs them.
 func (m *fuzzModel) evaluate() error {
 	f := fuzzForm{wholeResults: true}
 	g, err := m.load(f)
 	if err != nil {
 		return err
+	}
+	elements := 0
+	g.Values(func(v *graph.Value) {
+		if !v.Dynamic {
+			elements += min(v.Meta.Numel(), mostEvaluated)
+		}
+	})
+	if elements > mostEvaluated {
+		return errors.New("the reference would take long")
 	}
 	known, err := graph.Evaluate(g, m.given(f))
 	if err != nil {
