@@ -198,6 +198,21 @@ func TestSequences(t *testing.T) {
 	require.Equal(t, []int64{3}, intsOf(t, out["n"]))
 }
 
+// TestSequencesOfOneDType: the members of a sequence have one dtype, which an empty sequence declares.
+func TestSequencesOfOneDType(t *testing.T) {
+	for _, first := range []*pb.NodeProto{node1("SequenceEmpty", nil, names("s"), attrInt("dtype", int64(tFloat))),
+		node1("SequenceConstruct", names("x"), names("s"))} {
+		_, err := toGraph(model(17, &pb.GraphProto{Node: []*pb.NodeProto{first,
+			node1("SequenceInsert", names("s", "i"), names("s2")), node1("SequenceLength", names("s2"), names("n"))},
+			Input: infos(info("x", tFloat, 1), info("i", tInt64, 1)), Output: infos(info("n", tInt64))}), Options{})
+		require.ErrorContains(t, err, "a sequence of float32 cannot have a member of int64")
+	}
+	_, err := toGraph(model(17, &pb.GraphProto{Node: []*pb.NodeProto{node1("SequenceConstruct", names("x", "i"), names("s")),
+		node1("SequenceLength", names("s"), names("n"))},
+		Input: infos(info("x", tFloat, 1), info("i", tInt64, 1)), Output: infos(info("n", tInt64))}), Options{})
+	require.ErrorContains(t, err, "a sequence of float32 cannot have a member of int64")
+}
+
 // TestLoopInBranchOverOpenSize runs a loop in a branch. The number of iterations is a size that the branch computes.
 func TestLoopInBranchOverOpenSize(t *testing.T) {
 	body := &pb.GraphProto{

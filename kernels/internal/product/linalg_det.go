@@ -84,20 +84,20 @@ func compileDet(c *graph.Call) (*graph.Kernel, error) {
 }
 
 // determinant returns the determinant of an n x n matrix by Gaussian elimination, which overwrites the matrix. The
-// pivot of a column is the element of greatest magnitude.
+// pivot of a column is the element of greatest magnitude, or NaN.
 func determinant(ctx context.Context, matrix []complex128, n int) complex128 {
 	det := complex(1, 0)
 	for k := range n {
 		pivotRow := k
 		for i := k + 1; i < n; i++ {
-			if kit.AbsComplex(matrix[i*n+k]) > kit.AbsComplex(matrix[pivotRow*n+k]) {
+			if size := kit.AbsComplex(matrix[i*n+k]); size > kit.AbsComplex(matrix[pivotRow*n+k]) || size != size {
 				pivotRow = i
 			}
 		}
 		pivot := matrix[pivotRow*n+k]
 		det = kit.MulComplex(det, pivot)
-		if pivot == 0 {
-			return 0
+		if pivot == 0 { // the determinant is 0 unless the rest of the diagonal has an infinity or NaN
+			continue
 		}
 		if pivotRow != k {
 			det = -det

@@ -82,8 +82,8 @@ func (n *Node) checkMember(p *packedSequence, x *Value) {
 		panic(failure{&memberRankError{p.outer, rank, x.DType()}})
 	case p.rank >= 0 && p.rank != rank:
 		n.Failf("a sequence of unknown length with members of %d and of %d dimensions is not supported", p.rank, rank)
-	case p.rank >= 0 && p.dtype != x.DType():
-		n.Failf("a sequence of %v cannot have a member of %v", p.dtype, x.DType())
+	case p.rank >= 0:
+		n.checkMemberDType(p.dtype, x)
 	}
 }
 

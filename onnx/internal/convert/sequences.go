@@ -61,6 +61,7 @@ func sequenceConstruct(n *Node) []*Value {
 	var list []*Value
 	for i := range n.In {
 		list = append(list, n.Operand(i))
+		n.checkMemberDType(list[0].DType(), list[i])
 	}
 	return single(sequenceOf(list))
 }
@@ -88,11 +89,23 @@ func sequenceInsert(n *Node) []*Value {
 		return single(n.packedInsert(p, n.Operand(1)).toValue())
 	}
 	members := n.members(0)
+	dtype := n.sequence(0).memberDType
+	if len(members) > 0 {
+		dtype = members[0].DType()
+	}
+	n.checkMemberDType(dtype, n.Operand(1))
 	position := len(members)
 	if n.HasOperand(2) {
 		position = n.sequencePosition(2, len(members), len(members))
 	}
 	return single(sequenceOf(slices.Insert(slices.Clone(members), position, n.Operand(1))))
+}
+
+// checkMemberDType fails if a sequence of a dtype, if it is known, cannot have the member x.
+func (n *Node) checkMemberDType(dtype tensor.DType, x *Value) {
+	if dtype.Valid() && x.DType().Valid() && x.DType() != dtype {
+		n.Failf("a sequence of %v cannot have a member of %v", dtype, x.DType())
+	}
 }
 
 // sequenceErase converts SequenceErase(sequence, position). Without a position, the last member is removed.
