@@ -567,9 +567,10 @@ func (n *fuzzNoise) evaluate() {
 				continue
 			}
 			n.inexact = true
-			// Transforms, eliminations and products of sums have other products with infinities and NaN.
+			// Transforms, eliminations, products of sums, and products with padding have other products with infinities
+			// and NaN.
 			n.reordered = n.reordered || strings.Contains(op.Name, "ft") || strings.Contains(op.Name, "det") ||
-				op.Name == "einsum"
+				strings.Contains(op.Name, "conv") || op.Name == "einsum"
 			ref := op.Ref
 			op.Ref = func(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 				out, err := ref(call, in)

@@ -318,6 +318,25 @@ func TestMixedWithHalf(t *testing.T) {
 	require.InDelta(t, position-1024, float64sOf(got)[0], 1e-3)
 }
 
+// TestHalfOfUnknownDType: an attention whose number of heads need not divide the open sizes has results of unknown shape
+// and dtype. The results have the dtype of the operands in the run.
+func TestHalfOfUnknownDType(t *testing.T) {
+	n := node1("Attention", names("x", "w", "b"), names("y", "present"), attrInt("num_heads", 3),
+		attrInt("unidirectional", 1))
+	n.Domain = microsoftDomain
+	m := model(17, &pb.GraphProto{Node: []*pb.NodeProto{n}, Output: infos(info("y", pb.Float16), info("present", pb.Float16)),
+		Input: infos(info("x", pb.Float16, "A", "B", "C"), info("w", pb.Float16, "D", "E"), info("b", pb.Float16, "F"))})
+	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIDProto{Domain: microsoftDomain, Version: 1})
+	ones := func(int) float64 { return 1 }
+	out := run(t, m, map[string]*tensor.Tensor{"x": halves(ones, 2, 4, 2), "w": halves(ones, 2, 18), "b": halves(ones, 18)})
+	for _, name := range names("y", "present") {
+		require.Equal(t, tensor.Float16, out[name].DType, name)
+		for _, x := range float64sOf(out[name]) {
+			require.Equal(t, 3.0, x)
+		}
+	}
+}
+
 // TestHalfMaskFilter hides keys by a number that exceeds float16: each query attends to the visible keys alone.
 func TestHalfMaskFilter(t *testing.T) {
 	x, weight := halves(func(i int) float64 { return float64(i%5) - 2 }, 1, 3, 4), halves(func(i int) float64 {

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"strings"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -24,12 +26,26 @@ func InFloat32(c Converter) Converter {
 		out := c(n)
 		n.widened = nil
 		for i, x := range out {
-			if x != nil && x.rounded != tensor.Invalid {
+			switch {
+			case x == nil:
+			case x.rounded != tensor.Invalid:
 				out[i] = n.Cast(x.unrounded(), x.rounded)
+			case n.lostDType(i, x):
+				out[i] = n.Cast(x, n.Operand(0).DType())
 			}
 		}
 		return out
 	}
+}
+
+// lostDType reports whether output i has the 16-bit dtype of operand 0, but values on its way had a dtype that is unknown
+// before a run. Later outputs of normalizations are statistics in float32.
+func (n *Node) lostDType(i int, x *Value) bool {
+	if !n.HasOperand(0) || !n.Operand(0).DType().IsReducedFloat() {
+		return false
+	}
+	return i == 0 && x.DType() == tensor.Float32 ||
+		x.DType() == tensor.Invalid && (i == 0 || !strings.Contains(n.proto.OpType, "Norm"))
 }
 
 // Round rounds x now, not at the end of [InFloat32]: for a value that the operator stores and reads again.
