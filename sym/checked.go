@@ -51,13 +51,17 @@ func overflow(op string, a, b int) *overflowPanic {
 // Error returns the text that Go prints if nothing recovers the panic.
 func (p *overflowPanic) Error() string { return "sym: " + p.text }
 
-// Catch recovers the panic of an operation on two numbers that overflows an int, and sets err to an error that names
-// the operation. Other panics continue. Use it as defer Catch(&err).
+// Catch recovers the panic of an operation on two numbers that overflows an int, and of a division by zero, and sets
+// err to an error that names the operation. Other panics continue. Use it as defer Catch(&err).
 func Catch(err *error) {
-	switch recovered := recover().(type) {
-	case nil:
-	case *overflowPanic:
-		*err = errors.New(recovered.text)
+	recovered := recover()
+	overflow, overflows := recovered.(*overflowPanic)
+	switch {
+	case recovered == nil:
+	case overflows:
+		*err = errors.New(overflow.text)
+	case recovered == any(zeroDivision):
+		*err = errDivisionByZero
 	default:
 		panic(recovered)
 	}

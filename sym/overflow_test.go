@@ -201,3 +201,15 @@ func TestValuesAreExact(t *testing.T) {
 	}
 	assert.Greater(t, refused, 100)
 }
+
+// TestCatchDivision: a division by zero becomes an error.
+func TestCatchDivision(t *testing.T) {
+	for _, divide := range []func(a, b Int) Int{Int.Div, Int.Mod} {
+		err := func() (err error) {
+			defer Catch(&err)
+			divide(Of(1), Int{})
+			return nil
+		}()
+		require.EqualError(t, err, "division by zero")
+	}
+}
