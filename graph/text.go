@@ -291,7 +291,10 @@ func elementsText(t *tensor.Tensor) string {
 		element := rows.At(indexOf(i, rows.Shape)...)
 		if rows.DType == tensor.Uint64 {
 			list[i] = strconv.FormatUint(uint64(element.Int()), 10)
-		} else if list[i] = scalarText(element); rows.DType.IsFloat() && rows.DType.Size() <= 4 && strings.Contains(list[i], ".") {
+			continue
+		}
+		list[i] = scalarText(element)
+		if rows.DType.IsFloat() && rows.DType.Size() <= 4 && strings.Contains(list[i], ".") {
 			short := strconv.FormatFloat(element.Float(), 'g', -1, 32)
 			if x, _ := strconv.ParseFloat(short, 64); strings.ContainsAny(short, ".e") && float64(float32(x)) == element.Float() {
 				list[i] = short
@@ -603,8 +606,8 @@ func constantOf(meta tensor.Meta, elements []any) (t *tensor.Tensor, err error) 
 	return t, nil
 }
 
-// elementOf returns an attribute as an element of a dtype. ok is false if it is no number, or if an integer dtype does not
-// have it.
+// elementOf returns an attribute as an element of a dtype. ok is false if it is no number, or if an integer dtype does
+// not have it.
 func elementOf(v any, dtype tensor.DType) (_ tensor.Scalar, ok bool) {
 	if bits, isLarge := v.(uint64); isLarge {
 		if dtype == tensor.Uint64 {
@@ -922,7 +925,8 @@ func (p *textParser) pins() (pin Pin) {
 	for p.err == nil && p.accept("pin ") {
 		start := p.pos
 		one := p.pin(" \t\r\n#")
-		if one.SetsLayout() && pin.SetsLayout() || one.Impl != "" && pin.Impl != "" || one.Device != "" && pin.Device != "" {
+		if one.SetsLayout() && pin.SetsLayout() || one.Impl != "" && pin.Impl != "" ||
+			one.Device != "" && pin.Device != "" {
 			p.failAt(start, fmt.Errorf("pin %v: the value has another such pin", one))
 		}
 		pin.add(one)

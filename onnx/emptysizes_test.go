@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/internal/halftest"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
@@ -269,7 +270,7 @@ func (c resized) checkNone(t *testing.T, operator string, group []inputDim, base
 		if !isKnown || group[0].input != "a" || math.IsNaN(element) && !x.DType.IsFloat() {
 			continue
 		}
-		for _, e := range float64sOf(x) {
+		for _, e := range halftest.Float64s(x) {
 			if math.IsInf(element, 0) && !x.DType.IsFloat() {
 				element = map[bool]float64{true: 0, false: 255}[element < 0] // of uint8
 			}

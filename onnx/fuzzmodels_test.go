@@ -21,6 +21,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/halftest"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -367,7 +368,7 @@ func (m *fuzzModel) needsConstants() bool {
 		if n.OpType != "Squeeze" || len(n.Input) < 2 || m.known[n.Input[0]] == nil || m.known[n.Input[1]] == nil {
 			return false
 		}
-		rank, axes := float64(m.known[n.Input[0]].Rank()), float64sOf(m.known[n.Input[1]])
+		rank, axes := float64(m.known[n.Input[0]].Rank()), halftest.Float64s(m.known[n.Input[1]])
 		for i, axis := range axes {
 			for _, other := range axes[:i] {
 				if axis == other || math.Abs(axis-other) == rank {

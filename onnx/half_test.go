@@ -141,7 +141,7 @@ func (d halfDraw) retyped(to pb.DataType, dtype tensor.DType) (
 	in = map[string]*tensor.Tensor{}
 	for name, x := range d.in {
 		if in[name] = x; x.DType == tensor.Float32 {
-			in[name] = floatsAs(dtype, d.operand(name, float64sOf(x)), x.Shape...)
+			in[name] = floatsAs(dtype, d.operand(name, halftest.Float64s(x)), x.Shape...)
 		}
 	}
 	return m, in, nil
@@ -184,7 +184,7 @@ func (d halfDraw) check() (isRejected bool, err error) {
 	}
 	double, _, doubleErr := d.run(pb.Double, tensor.Float64)
 	for _, x := range double {
-		if d.units == cacheUnits && largest(float64sOf(x)) > d.format.Greatest {
+		if d.units == cacheUnits && largest(halftest.Float64s(x)) > d.format.Greatest {
 			return false, nil // the cache overflows
 		}
 	}
@@ -274,7 +274,7 @@ func TestHalfOverflow(t *testing.T) {
 	check := func(got *tensor.Tensor, want func(i int) float64) {
 		t.Helper()
 		require.Equal(t, tensor.Float16, got.DType)
-		for i, x := range float64sOf(got) {
+		for i, x := range halftest.Float64s(got) {
 			require.InDelta(t, want(i), x, halftest.Formats[0].Unit(want(i))/2*1.001, "element %d", i)
 		}
 	}
@@ -308,14 +308,14 @@ func TestMixedWithHalf(t *testing.T) {
 	got := single(t, 15, "BatchNormalization", "", []*tensor.Tensor{x, one, zero, mean, variance}, 1,
 		attrFloat("epsilon", 0))[0]
 	want := (1 - float64(float32(1.0001))) / math.Sqrt(float64(float32(1e-8)))
-	require.InDelta(t, want, float64sOf(got)[0], halftest.Formats[0].Unit(want)/2*1.001)
+	require.InDelta(t, want, halftest.Float64s(got)[0], halftest.Formats[0].Unit(want)/2*1.001)
 
 	// The grid is half an element of 2048 beside the border of two elements.
 	row := halves(func(i int) float64 { return float64(i % 2) }, 1, 1, 1, 2048)
 	grid := f32([]int{1, 1, 1, 2}, float32(1.5/2048), 0)
 	got = single(t, 20, "GridSample", "", []*tensor.Tensor{row, grid}, 1)[0]
 	position := (1+float64(float32(1.5/2048)))*1024 - 0.5 // 1024.25: a quarter of element 1025
-	require.InDelta(t, position-1024, float64sOf(got)[0], 1e-3)
+	require.InDelta(t, position-1024, halftest.Float64s(got)[0], 1e-3)
 }
 
 // TestHalfOfUnknownDType: an attention whose number of heads need not divide the open sizes has results of unknown shape
@@ -331,7 +331,7 @@ func TestHalfOfUnknownDType(t *testing.T) {
 	out := run(t, m, map[string]*tensor.Tensor{"x": halves(ones, 2, 4, 2), "w": halves(ones, 2, 18), "b": halves(ones, 18)})
 	for _, name := range names("y", "present") {
 		require.Equal(t, tensor.Float16, out[name].DType, name)
-		for _, x := range float64sOf(out[name]) {
+		for _, x := range halftest.Float64s(out[name]) {
 			require.Equal(t, 3.0, x)
 		}
 	}
@@ -357,10 +357,10 @@ func TestHalfMaskFilter(t *testing.T) {
 			in := map[string]*tensor.Tensor{"x": x, "w": weight, "b": bias, "m": mask}
 			if kind == pb.Float {
 				for _, name := range names("x", "w", "b") {
-					in[name] = floatsAs(tensor.Float32, float64sOf(in[name]), in[name].Shape...)
+					in[name] = floatsAs(tensor.Float32, halftest.Float64s(in[name]), in[name].Shape...)
 				}
 			}
-			results[kind] = float64sOf(run(t, m, in)["y"])
+			results[kind] = halftest.Float64s(run(t, m, in)["y"])
 		}
 		for i, want := range results[pb.Float] {
 			require.InDelta(t, want, results[pb.Float16][i], halftest.Formats[0].Unit(want), "element %d", i)
@@ -381,7 +381,7 @@ func TestHalfOfOpenChannels(t *testing.T) {
 	out := runGraph(t, g, map[string]*tensor.Tensor{"x": half(x), "w": half(w), "b": half(f32([]int{3}, 0, 1, 2))})["y"]
 	require.Equal(t, tensor.Float16, out.DType)
 	exact := single(t, 13, "ConvTranspose", "bc", []*tensor.Tensor{x, w, f32([]int{3}, 0, 1, 2)}, 1, attrInts("pads", 1, 0))[0]
-	require.Equal(t, float64sOf(half(exact)), float64sOf(out))
+	require.Equal(t, halftest.Float64s(half(exact)), halftest.Float64s(out))
 	require.NoError(t, g.Bind(map[string]int{"M": 0}))
 	none := map[string]*tensor.Tensor{"x": half(x), "w": half(f32([]int{2, 0, 2})), "b": half(f32([]int{0}))}
 	require.Equal(t, []int{1, 0, 3}, runGraph(t, g, none)["y"].Shape)

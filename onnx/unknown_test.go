@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/halftest"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
@@ -139,5 +140,5 @@ func TestHalfOfUnknownSize(t *testing.T) {
 	x := f32([]int{1, 4, 1}, 1, 2, 3, 4).CopyTo(tensor.New(tensor.BFloat16, 1, 4, 1))
 	out := runGraph(t, g, map[string]*tensor.Tensor{"x": x, "image": i64([]int{2}, 2, 2)})
 	require.Equal(t, tensor.BFloat16, out["y"].DType)
-	require.Equal(t, []float64{1, 2, 3, 4}, float64sOf(out["y"]))
+	require.Equal(t, []float64{1, 2, 3, 4}, halftest.Float64s(out["y"]))
 }

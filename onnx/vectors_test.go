@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/halftest"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/onnx/internal/convert"
@@ -149,7 +150,7 @@ func (v vector) check(g *graph.Graph) error {
 	scale := 0.0
 	if strings.Contains(v.name, "Gelu") { // 1 + erf(x) cancels for x < 0: errors are relative to the operand
 		for _, x := range v.in {
-			scale = max(scale, largest(float64sOf(x)))
+			scale = max(scale, largest(halftest.Float64s(x)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.wants)) {
@@ -214,7 +215,7 @@ func compareScaled(got, want *tensor.Tensor, scale float64) error {
 		got.DType != want.DType {
 		return compare(got, want)
 	}
-	wants, gots := float64sOf(want), float64sOf(got)
+	wants, gots := halftest.Float64s(want), halftest.Float64s(got)
 	scale = max(scale, largest(wants))
 	for i, w := range wants {
 		d := gots[i] - w
@@ -234,12 +235,6 @@ func largest(list []float64) float64 {
 		}
 	}
 	return out
-}
-
-func float64sOf(x *tensor.Tensor) []float64 {
-	wide := x.CopyTo(tensor.New(tensor.Float64, x.Shape...))
-	list, _ := tensor.ToSlice[float64](wide) // the dtype is right
-	return list
 }
 
 // TestVectorsCoverTheTable checks that every operator of the table is in some case.
