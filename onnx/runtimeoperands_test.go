@@ -318,3 +318,25 @@ func TestSqueezedSizesOfTheRun(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsOfTheRunCoverTheAxis refuses sizes of parts that a run gives if their sum is not the size of the axis, also
+// if no reader needs the parts that lie beyond it.
+func TestPartsOfTheRunCoverTheAxis(t *testing.T) {
+	for _, op := range []string{"Split", "SplitToSequence"} {
+		for _, sizes := range [][]int64{{1, 2}, {2, 9}} {
+			g := &pb.GraphProto{Input: infos(info("x", pb.Float, 6), info("sizes", pb.Int64, 2)),
+				Output: infos(info("first", pb.Float)), Node: []*pb.NodeProto{
+					node1("Split", names("x", "sizes"), names("first", "second"))}}
+			if op == "SplitToSequence" {
+				g.Node = []*pb.NodeProto{node1(op, names("x", "sizes"), names("parts")),
+					node1("SequenceAt", names("parts", "zero"), names("first"))}
+				g.Initializer = []*pb.TensorProto{int64s("zero", nil, 0)}
+			}
+			loaded, err := toGraph(model(17, g), Options{})
+			require.NoError(t, err)
+			_, err = execute(loaded, map[string]*tensor.Tensor{"x": f32([]int{6}, 1, 2, 3, 4, 5, 6),
+				"sizes": tensor.Must(tensor.FromSlice(sizes, 2))})
+			assert.ErrorContains(t, err, "expects split_sizes to sum exactly to 6", "%s %v", op, sizes)
+		}
+	}
+}

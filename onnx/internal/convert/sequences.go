@@ -189,13 +189,12 @@ func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
 	if count := n.LengthOf(sizes); count >= 0 && count != parts {
 		n.Failf("%d sizes do not suit %d outputs", count, parts)
 	}
-	sizes = n.Cast(sizes, tensor.Int64)
-	// start of a part = (sum of the sizes up to and including the part) - its size
-	starts := n.Op("sub", nil, n.Op("cumsum", graph.Attrs{"dim": 0}, sizes), sizes)
-	out := make([]*Value, parts)
+	attrs := graph.Attrs{"split_sizes": n.Reference(n.Cast(sizes, tensor.Int64)), "dim": axis}
+	out := n.inFloat32(n.opts.Lookup("split_with_sizes"), attrs, []any{x}, func(operands []any) []*Value {
+		return n.emitN("split_with_sizes", parts, attrs, operands...)
+	})
 	for i := range out {
-		out[i] = n.Op("narrow", graph.Attrs{"dim": axis, "start": n.IntAttr(n.Element(starts, i)),
-			"length": n.IntAttr(n.Element(sizes, i))}, x).WithType(x.DType(), n.Rank(x))
+		out[i] = out[i].WithType(x.DType(), n.Rank(x))
 	}
 	return out
 }
