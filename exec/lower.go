@@ -42,6 +42,10 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 			if n.IsView() {
 				continue
 			}
+			if options.Base != nil && !options.Changed(i) {
+				list[i] = options.Base.kernels[i]
+				continue
+			}
 			list[i].kernel, list[i].err = lower(options.Context, n, options.Threads)
 			if list[i].err == nil || options.KeepGoing {
 				continue

@@ -37,6 +37,10 @@ type Options struct {
 	Pool *tensor.Pool
 	// Device runs the nodes whose implementations are on a device; nil if the graph has no such nodes.
 	Device graph.Device
+	// Base, if set, is the program of the same planned graph at other sizes. Both programs share the kernels of the nodes
+	// that are equal: those for whose index in the graph Changed returns false.
+	Base    *Program
+	Changed func(i int) bool
 	// Uploads has the constants that programs share on the device. Nil means that the program shares none.
 	Uploads *Uploads
 }

@@ -40,8 +40,9 @@ type Program struct {
 	steps       []step
 	calls       []call // indexed by step
 	sections    []section
-	phaseCount  int   // number of phases of all steps
-	partOffsets []int // schedule of shared sections: see setParts
+	kernels     []loweredNode // by node of the graph
+	phaseCount  int           // number of phases of all steps
+	partOffsets []int         // schedule of shared sections: see setParts
 
 	// The memory of values.
 	storages     []storage
@@ -179,6 +180,7 @@ func (p *Program) keepsGoing() bool { return p.omittedValues != nil }
 // it records the error instead, and omits the results of the node.
 func (p *Program) addSteps(g *graph.Graph, options Options) error {
 	kernels := lowerAll(g, options)
+	p.kernels = kernels
 	for i, n := range g.Nodes {
 		interrupt.Check(options.Context)
 		isOmitted := p.keepsGoing() && p.omitIfDependent(n)

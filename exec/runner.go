@@ -74,6 +74,9 @@ func NewRunner(g *graph.Graph, plan Planner, options Options) (*Runner, error) {
 	return runner, err
 }
 
+// RunnerOf returns a runner of a compiled program.
+func RunnerOf(program *Program) *Runner { return &Runner{staticProgram: program} }
+
 // Program returns the compiled program, or nil for a graph that runs in segments.
 func (r *Runner) Program() *Program { return r.staticProgram }
 

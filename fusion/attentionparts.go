@@ -38,7 +38,14 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	if err := checkProducts(parts); err != nil {
 		return err
 	}
-	batch, err := finestBatch(parts)
+	shapes, names := make([][]int, len(parts)), make([]string, len(parts))
+	for i, part := range parts {
+		if len(part.Out) != 1 {
+			return fmt.Errorf("%q has several results", part.Name)
+		}
+		shapes[i], names[i] = part.Out[0].Meta.Shape, part.Name
+	}
+	batch, err := finestBatch(shapes, names)
 	if err != nil {
 		return err
 	}
@@ -49,23 +56,48 @@ func (builder *nodeBuilder) addAttention(fuser *Fuser, parts []*graph.Node,
 	if err := checkProductOperands([]graph.Arg{query, key, value, scores, weights}); err != nil {
 		return err
 	}
+	if err := builder.addAttentionParts(fuser, parts, isReadOutside); err != nil {
+		return err
+	}
+	return builder.fusion.setViews(builder.node.In, shapes, batch)
+}
+
+// setViews sets ViewShapes and Mask of an attention for the given operands, the shapes of the results of parts, and
+// their finestBatch.
+func (f *Fusion) setViews(in []graph.Arg, shapes [][]int, batch []int) error {
+	f.ViewShapes = make([][]int, len(in)+1)
+	scores, result := shapes[0], shapes[len(shapes)-1]
 	// The products broadcast query and key to the batch of the scores, and value to the batch of the result.
-	for i, broadcastTo := range []*graph.Value{first.Out[0], first.Out[0], last.Out[0]} {
-		viewShape, ok := productView(builder.node.In[i].Meta().Shape, broadcastTo.Meta.Shape, batch)
-		if err := builder.recordView(i, viewShape, ok); err != nil {
+	for i, broadcastTo := range [][]int{scores, scores, result} {
+		viewShape, ok := productView(in[i].Meta().Shape, broadcastTo, batch)
+		if err := f.recordView(in, i, viewShape, ok); err != nil {
 			return err
 		}
 	}
-	if err := builder.addAttentionParts(fuser, parts, batch, isReadOutside); err != nil {
-		return err
+	batchAndRows := append(slices.Clone(batch), scores[len(scores)-2])
+	for i := range f.Parts[1 : len(f.Parts)-1] {
+		part := &f.Parts[i+1]
+		broadcastTo := shapes[i+1]
+		if first := part.In[0]; part.folds && first.Part >= 0 {
+			broadcastTo = shapes[first.Part]
+		} else if part.folds {
+			broadcastTo = in[first.Index].Meta().Shape
+		}
+		for _, arg := range part.In {
+			if arg.Part >= 0 || arg.Number.IsSet() {
+				continue
+			}
+			viewShape, ok := rowView(in[arg.Index].Meta().Shape, broadcastTo, batchAndRows)
+			if err := f.recordView(in, arg.Index, viewShape, ok); err != nil {
+				return err
+			}
+		}
 	}
-	result := last.Out[0].Meta.Shape
-	matrix := result[len(result)-2:]
 	// After the views of the operands, ViewShapes has the view of the result.
-	builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, slices.Concat(batch, matrix))
-	builder.fusion.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
+	f.ViewShapes[len(in)] = slices.Concat(batch, result[len(result)-2:])
+	f.Mask = make([]bool, len(batch)+2) // batch, rows, columns of the scores
 	columns := len(batch) + 1
-	builder.fusion.Mask[columns] = true
+	f.Mask[columns] = true
 	return nil
 }
 
@@ -110,8 +142,10 @@ func checkProductOperands(values []graph.Arg) error {
 // of the batch. The batch of every part is a view of the result. Among such shapes, the result has the fewest
 // dimensions. For example, the batches [6, 4] and [2, 12] give [2, 3, 4]. A part may also divide the rows of a matrix
 // into several dimensions, which do not belong to the batch.
-func finestBatch(parts []*graph.Node) ([]int, error) {
-	scores := parts[0].Out[0].Meta.Shape
+//
+// The arguments are the shapes and names of the results of the parts.
+func finestBatch(shapes [][]int, names []string) ([]int, error) {
+	scores := shapes[0]
 	if len(scores) < 2 {
 		return nil, errors.New("its first product is not of two matrices")
 	}
@@ -123,18 +157,14 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 	// The sizes of the result are the quotients of consecutive sorted counts. For [6, 4] and [2, 12], the counts are
 	// rows times 1, 4, 12 and 24.
 	rowCounts := []int{rows}
-	for i, part := range parts {
-		if len(part.Out) != 1 {
-			return nil, fmt.Errorf("%q has several results", part.Name)
-		}
-		shape := part.Out[0].Meta.Shape
+	for i, shape := range shapes {
 		leading := shape[:max(0, len(shape)-1)] // the batch and the rows
 		if tensor.Numel(leading) != numRows {
-			return nil, fmt.Errorf("%q has another number of rows than the scores", part.Name)
+			return nil, fmt.Errorf("%q has another number of rows than the scores", names[i])
 		}
-		isLastProduct := i == len(parts)-1
+		isLastProduct := i == len(shapes)-1
 		if isLastProduct && (len(leading) == 0 || leading[len(leading)-1] != rows) {
-			return nil, fmt.Errorf("the matrices of %q have another number of rows than the scores", part.Name)
+			return nil, fmt.Errorf("the matrices of %q have another number of rows than the scores", names[i])
 		}
 		spannedRows := 1
 		for _, size := range slices.Backward(leading) {
@@ -158,38 +188,37 @@ func finestBatch(parts []*graph.Node) ([]int, error) {
 
 // recordView records `viewShape`: the attention reads operand k in this shape. It returns an error if ok is false, or
 // if two parts require different shapes.
-func (builder *nodeBuilder) recordView(k int, viewShape []int, ok bool) error {
-	switch isKnown := k < len(builder.fusion.ViewShapes); {
-	case !ok || isKnown && !slices.Equal(builder.fusion.ViewShapes[k], viewShape):
-		return fmt.Errorf("%q has other dimensions than the scores", builder.node.In[k].Value.Name)
-	case !isKnown:
-		builder.fusion.ViewShapes = append(builder.fusion.ViewShapes, viewShape)
+func (f *Fusion) recordView(in []graph.Arg, k int, viewShape []int, ok bool) error {
+	known := f.ViewShapes[k]
+	if !ok || known != nil && !slices.Equal(known, viewShape) {
+		return fmt.Errorf("%q has other dimensions than the scores", in[k].Value.Name)
 	}
+	f.ViewShapes[k] = viewShape
 	return nil
 }
 
 // addAttentionParts adds the two products and the nodes between them as parts. It returns an error if a node cannot be
 // between them, or if none of these nodes folds rows.
-func (builder *nodeBuilder) addAttentionParts(fuser *Fuser, parts []*graph.Node, batch []int,
+func (builder *nodeBuilder) addAttentionParts(fuser *Fuser, parts []*graph.Node,
 	isReadOutside func(*graph.Value) bool) error {
-	scores := parts[0].Out[0].Meta.Shape
-	batchAndRows := append(slices.Clone(batch), scores[len(scores)-2])
-	hasFold := false
+	scores, hasFold := parts[0].Out[0].Meta.Shape, false
+	isChannelVector := func(int) bool { return false }
 	for i, part := range parts {
 		if i == 0 || i == len(parts)-1 {
 			builder.addProduct(i, part, isReadOutside)
 			continue
 		}
-		foldsRows, err := fuser.checkBetween(part, scores)
+		folds, err := fuser.checkBetween(part, scores)
 		if err != nil {
 			return fmt.Errorf("%q %w", part.Name, err)
 		}
-		broadcastTo := part.Out[0].Meta.Shape
-		if foldsRows {
-			hasFold, broadcastTo = true, part.In[0].Meta().Shape
-		}
-		if err := builder.addRowPart(i, part, broadcastTo, batchAndRows, isReadOutside); err != nil {
+		if err := builder.addPart(i, part, isChannelVector, isReadOutside); err != nil {
 			return err
+		}
+		added := &builder.fusion.Parts[i]
+		added.folds, added.reshapes, hasFold = folds, reshapesBatch(part), hasFold || folds
+		if added.reshapes && added.In[0].Part < 0 {
+			return fmt.Errorf("%q is not a view of a result of the first product", part.Name)
 		}
 	}
 	weights := builder.fusion.Parts[len(parts)-1].In[0]
@@ -269,30 +298,6 @@ func reshapesBatch(node *graph.Node) bool {
 	return operand.IsContiguous() && result.IsContiguous() && operand.Numel() == result.Numel() &&
 		operand.Offset == result.Offset && operandRank >= 2 && resultRank >= 2 &&
 		operand.Shape[operandRank-1] == result.Shape[resultRank-1]
-}
-
-// addRowPart adds part i, a node of the row program, and records the view of each of its operands. broadcastTo is the
-// shape to which the operands are broadcast, and batchAndRows is the shape of the batch, followed by the number of
-// rows.
-func (builder *nodeBuilder) addRowPart(i int, part *graph.Node, broadcastTo, batchAndRows []int,
-	isReadOutside func(*graph.Value) bool) error {
-	isChannelVector := func(int) bool { return false }
-	if err := builder.addPart(i, part, isChannelVector, isReadOutside); err != nil {
-		return err
-	}
-	if reshapesBatch(part) && builder.fusion.Parts[i].In[0].Part < 0 {
-		return fmt.Errorf("%q is not a view of a result of the first product", part.Name)
-	}
-	for _, arg := range builder.fusion.Parts[i].In {
-		if arg.Part >= 0 || arg.Number.IsSet() {
-			continue
-		}
-		viewShape, ok := rowView(builder.node.In[arg.Index].Meta().Shape, broadcastTo, batchAndRows)
-		if err := builder.recordView(arg.Index, viewShape, ok); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // productView returns the shape of a view of a product's operand: the view has the given batch, with size 1 in

@@ -61,6 +61,12 @@ type FusedPart struct {
 	Attrs       any // decoded attributes
 	In          []FusedArg
 	ResultCount int // number of results
+
+	results  []tensor.Type // of the replaced node
+	code     *expr.Code    // expression of the part; nil if the part is not part of the expression: see isReadAs
+	operands []int         // by operand of code: the operand of the part; nil: the same
+	reshapes bool          // in an attention: the part is a view with another batch
+	folds    bool          // in an attention: the part folds rows
 }
 
 // FusedArg is an operand of a part: a number, an operand of the fused node, or an output of an earlier part. If Number

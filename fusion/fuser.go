@@ -235,38 +235,75 @@ func (f *Fuser) channelVectorTest(member *graph.Node, group Group) func(k int) b
 	return func(k int) bool { return rows != nil && rows.IsAlongChannels(slices.Index(rows.In, k)) }
 }
 
-// inline inlines the expressions of the parts into one. For example, the parts t = exp(x) and y = t * 2 have the
-// expression y0 = exp(x0) * 2.
+// inline sets the expressions of the parts, and inlines them into one.
 func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
-	var dtypes []tensor.DType // of the operands of the expression
-	anchorOperands, shift := builder.fusion.AnchorOperands, 0
-	if anchorOperands > 0 { // operand 0 is the anchor's result, and operand 1 is operand anchorOperands of the node
-		dtypes, shift = append(dtypes, graph.ArgOf(parts[0].Out[0]).Type().DType), 1-anchorOperands
-	}
-	for _, arg := range builder.node.In[anchorOperands:] {
-		dtypes = append(dtypes, arg.Type().DType)
-	}
-	whole := &fusedExpression{Builder: expr.NewBuilder(dtypes...), shift: shift,
-		outputs: make([][]expr.Output, len(parts))}
+	fused := builder.fusion
 	for i, member := range parts {
-		var err error
-		if whole.outputs[i], err = builder.partOutputs(fuser, whole, parts, i); err != nil {
+		part := &fused.Parts[i]
+		for _, v := range member.Out {
+			part.results = append(part.results, v.Type)
+		}
+		if fused.isReadAs(i) {
+			continue
+		}
+		if err := part.setCode(member, fused.Mask != nil, fuser.Rows, fuser.Expression); err != nil {
 			return fmt.Errorf("%q: %w", member.Name, err)
 		}
 	}
-	results := make([]expr.Output, len(builder.fusion.Results))
-	for i, result := range builder.fusion.Results {
+	return fused.inline(builder.node.In)
+}
+
+// isReadAs reports whether part i is not part of the expression, because its value is the value of another part, or of
+// operand 0: the anchor, and the views and the last product of an attention.
+func (f *Fusion) isReadAs(i int) bool {
+	isAnchor := i == 0 && f.AnchorOperands > 0
+	return isAnchor || f.isAttention() && (i == len(f.Parts)-1 || f.Parts[i].reshapes)
+}
+
+// setCode sets the expression of a part. n is the node that it replaces. hasMask means that parts may be row programs.
+func (part *FusedPart) setCode(n *graph.Node, hasMask bool, rowsOf func(*graph.Node) *graph.Rows,
+	expressionOf func(*graph.Node) (*expr.Code, error)) (err error) {
+	if hasMask && n.Op.Expression == nil {
+		rows := rowsOf(n)
+		if rows == nil {
+			return errNoExpression
+		}
+		part.code, part.operands = rows.Code, rows.In
+		return nil
+	}
+	part.code, err = expressionOf(n)
+	return err
+}
+
+// inline inlines the expressions of the parts into one. For example, the parts t = exp(x) and y = t * 2 have the
+// expression y0 = exp(x0) * 2. in has the operands of the fused node.
+func (f *Fusion) inline(in []graph.Arg) error {
+	var dtypes []tensor.DType // of the operands of the expression
+	shift := 0
+	if f.AnchorOperands > 0 { // operand 0 is the anchor's result, and operand 1 is operand AnchorOperands of the node
+		dtypes, shift = append(dtypes, f.Parts[0].results[0].DType), 1-f.AnchorOperands
+	}
+	for _, arg := range in[f.AnchorOperands:] {
+		dtypes = append(dtypes, arg.Type().DType)
+	}
+	whole := &fusedExpression{Builder: expr.NewBuilder(dtypes...), shift: shift,
+		outputs: make([][]expr.Output, len(f.Parts))}
+	for i := range f.Parts {
+		whole.outputs[i] = f.partOutputs(whole, i)
+	}
+	results := make([]expr.Output, len(f.Results))
+	for i, result := range f.Results {
 		part, output := result[0], result[1]
 		results[i] = whole.outputs[part][output]
 	}
 	code, err := whole.Build(results...)
-	builder.fusion.code = code
+	f.code = code
 	// The anchor's kernel writes its result to the memory of a result of the fused node, the carrier, where the loop of
 	// the epilogue reads it. The carrier must have elements of the same size as the anchor's result.
-	if err == nil && anchorOperands > 0 && builder.fusion.carrierResult() < 0 {
+	if err == nil && f.AnchorOperands > 0 && f.carrierResult() < 0 {
 		err = errNoRoom
 	}
-	builder.fusion.effort = sync.OnceValue(func() OpCounts { return EffortOf(code) })
+	f.effort = sync.OnceValue(func() OpCounts { return EffortOf(code) })
 	return err
 }
 
@@ -278,25 +315,23 @@ type fusedExpression struct {
 }
 
 // partOutputs returns the outputs of part i as values of the expression of the whole node.
-func (builder *nodeBuilder) partOutputs(fuser *Fuser, whole *fusedExpression, parts []*graph.Node, i int) (
-	[]expr.Output, error) {
-	operands := builder.fusion.Parts[i].In
-	isLast := i == len(parts)-1
+func (f *Fusion) partOutputs(whole *fusedExpression, i int) []expr.Output {
+	part := &f.Parts[i]
 	switch {
-	case i == 0 && builder.fusion.AnchorOperands > 0: // the anchor
-		return []expr.Output{whole.Real(whole.Load(0))}, nil // its result is operand 0
-	case builder.fusion.isAttention() && (isLast || reshapesBatch(parts[i])):
+	case i == 0 && f.AnchorOperands > 0: // the anchor
+		return []expr.Output{whole.Real(whole.Load(0))} // its result is operand 0
+	case f.isReadAs(i):
 		// Views and the last product of an attention are not part of the expression: their value is the value of their
 		// first operand, a result of an earlier part.
-		return whole.outputs[operands[0].Part], nil
+		return whole.outputs[part.In[0].Part]
 	}
-	code, operandOf, err := fuser.partExpression(parts[i], builder.fusion.Mask != nil)
-	if err != nil {
-		return nil, err
-	}
-	return whole.Inline(code, func(operand, component int) expr.Value {
-		return whole.operandOfPart(operands[operandOf(operand)], code.In[operand], component)
-	}), nil
+	return whole.Inline(part.code, func(operand, component int) expr.Value {
+		index := operand
+		if part.operands != nil {
+			index = part.operands[operand]
+		}
+		return whole.operandOfPart(part.In[index], part.code.In[operand], component)
+	})
 }
 
 // operandOfPart returns the value of an operand of a part. dtype is the dtype of a number. A complex value has two
@@ -313,20 +348,6 @@ func (e *fusedExpression) operandOfPart(arg FusedArg, dtype tensor.DType, compon
 		return e.Load(arg.Index + e.shift)
 	}
 	return e.LoadImag(arg.Index + e.shift)
-}
-
-// partExpression returns the expression of a part. Operand i of the expression reads operand operandOf(i) of the part.
-// hasMask means that the group folds dimensions, so that parts may be row programs.
-func (f *Fuser) partExpression(n *graph.Node, hasMask bool) (code *expr.Code, operandOf func(int) int, err error) {
-	if hasMask && n.Op.Expression == nil {
-		rows := f.Rows(n)
-		if rows == nil {
-			return nil, nil, errNoExpression
-		}
-		return rows.Code, func(i int) int { return rows.In[i] }, nil
-	}
-	code, err = f.Expression(n)
-	return code, func(i int) int { return i }, err
 }
 
 // Expression returns the expression of one element of a node's results. Its operands and results have the dtypes of the

@@ -175,6 +175,18 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	return result, nil
 }
 
+// AddPacked adds the packed form of a constant to the constants of the graph, for a reader in the graph.
+func (g *Graph) AddPacked(v *Value, packing Packing) (*Value, error) {
+	packed, err := PackConstant(v, packing)
+	if err != nil {
+		return nil, err
+	}
+	packed.Name, packed.graph = v.Name+".packed", g
+	g.assignNumber(packed)
+	g.Constants = append(g.Constants, packed)
+	return packed, nil
+}
+
 // Data returns the data of a constant, unpacked if they are packed. It returns nil for other values.
 func (v *Value) Data() *tensor.Tensor {
 	if v.Packed == nil || v.Const == nil {

@@ -59,6 +59,7 @@ func foldConstants(plan *Plan) error {
 			continue
 		}
 		foldedBytes = saturatedSum(foldedBytes, plan.recordFolding(n))
+		plan.template.recordFolded(n)
 		plan.makeConstants(n, data)
 	}
 	plan.Graph.Nodes = computedInRuns
@@ -266,6 +267,7 @@ func (e *noKernelError) Unwrap() error { return e.error }
 func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	defer panics.Recover(&err)
 	interrupt.Check(p.ctx)
+	n = atHints(n)
 	if n.IsView() {
 		results := make([]*tensor.Tensor, len(n.Out))
 		for i, v := range n.Out {
@@ -289,6 +291,39 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		return p.computeForPlanning(n)
 	}
 	return p.runKernel(kernel, n)
+}
+
+// atHints returns a node whose types are expressions with the types at the hints, for which kernels are made. It returns
+// another node unchanged.
+func atHints(n *graph.Node) *graph.Node {
+	if p := n.Packing(); p != nil || !dependsOnSizes(n) {
+		return n
+	}
+	copied := *n
+	copied.In, copied.Out = slices.Clone(n.In), slices.Clone(n.Out)
+	withNumbers := func(v *graph.Value) *graph.Value {
+		if v == nil || hasNumericSizes(v.Type) {
+			return v
+		}
+		atHints := *v
+		atHints.SetMeta(v.Meta)
+		return &atHints
+	}
+	for i := range copied.In {
+		copied.In[i].Value = withNumbers(copied.In[i].Value)
+	}
+	for i, v := range copied.Out {
+		copied.Out[i] = withNumbers(v)
+	}
+	sizes := graph.SizesInAttrs(n.Attrs)
+	hints := make([]int, len(sizes))
+	for i, size := range sizes {
+		hints[i] = size.Hint()
+	}
+	if attrs, err := graph.AttrsAtSizes(n.Attrs, copied.In, hints); err == nil {
+		copied.Attrs = attrs
+	}
+	return &copied
 }
 
 // computeForPlanning is [Plan.compute] for a plan that this processor cannot run. Packed constants get no data: no

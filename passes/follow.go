@@ -98,8 +98,9 @@ func (l *layouter) checkNodeLayouts(n *graph.Node) error {
 }
 
 // implFor returns the implementation and the walk of a node for the recorded choice. The operands already have their
-// final layouts. If the recorded implementation does not support the current sizes, implFor returns a replacement.
-func (l *layouter) implFor(n *graph.Node, choice *layout.Choice) (*graph.Impl, graph.Walk, error) {
+// final layouts. If the recorded implementation does not support the current sizes, implFor returns a replacement. exact
+// excludes inexact implementations.
+func implFor(n *graph.Node, choice *layout.Choice, exact bool) (*graph.Impl, graph.Walk, error) {
 	recorded := choice.Walk
 	switch {
 	case choice.Impl == nil && len(n.Op.Impls) > 0 && !n.IsView():
@@ -120,16 +121,16 @@ func (l *layouter) implFor(n *graph.Node, choice *layout.Choice) (*graph.Impl, g
 	if choice.Impl.OnDevice() { // no host implementation can replace it: its results must be on the device
 		return nil, recorded, misfitError("the device has no kernel for %s in the layout of the decisions", n.Name)
 	}
-	return l.replacementImpl(n, call, recorded, orders)
+	return replacementImpl(n, call, recorded, orders, exact)
 }
 
 // replacementImpl returns the first permitted implementation of a node whose results have the layouts of the recorded
 // walk, and its walk.
-func (l *layouter) replacementImpl(n *graph.Node, call *graph.Call, recorded graph.Walk,
-	orders []tensor.Order) (*graph.Impl, graph.Walk, error) {
+func replacementImpl(n *graph.Node, call *graph.Call, recorded graph.Walk, orders []tensor.Order, exact bool) (
+	*graph.Impl, graph.Walk, error) {
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
-		isPermitted := (n.Pin.Impl == "" || impl.Name == n.Pin.Impl) && !(l.plan.exact && impl.Inexact)
+		isPermitted := (n.Pin.Impl == "" || impl.Name == n.Pin.Impl) && !(exact && impl.Inexact)
 		if !isPermitted {
 			continue
 		}

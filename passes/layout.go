@@ -186,9 +186,10 @@ func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 	n.Impl, n.Walk = choice.Impl, choice.Walk
 	if l.fromOtherSizes {
 		var err error
-		if n.Impl, n.Walk, err = l.implFor(n, choice); err != nil {
+		if n.Impl, n.Walk, err = implFor(n, choice, l.plan.exact); err != nil {
 			return err
 		}
+		l.plan.template.recordChoice(n, choice)
 	}
 	for i, v := range n.Out {
 		l.setResultLayout(v, i, choice, originals[i])

@@ -34,19 +34,24 @@ func placeResults(plan *Plan) error {
 	if plan.keepGoing { // if a node fails later and is removed, the concatenation would lack its slice
 		return nil
 	}
+	plan.placeAtNodes(func(int) bool { return true })
+	plan.Note("%s", countText(len(plan.Placed), "value written in place", "values written in place"))
+	return nil
+}
+
+// placeAtNodes places values at the concatenations for whose index in the graph want returns true.
+func (p *Plan) placeAtNodes(want func(i int) bool) {
 	var placing *placer // created at the first concatenation
-	for _, n := range slices.Backward(plan.Graph.Nodes) {
-		interrupt.Check(plan.ctx)
-		if n.Op.ConcatDim == nil {
+	for i, n := range slices.Backward(p.Graph.Nodes) {
+		interrupt.Check(p.ctx)
+		if n.Op.ConcatDim == nil || !want(i) {
 			continue
 		}
 		if placing == nil {
-			placing = newPlacer(plan)
+			placing = newPlacer(p)
 		}
 		placing.placeAt(n)
 	}
-	plan.Note("%s", countText(len(plan.Placed), "value written in place", "values written in place"))
-	return nil
 }
 
 // placer makes values slices of other values. ([graph.Value.Place] has another meaning: the host or a device.) A root
@@ -146,25 +151,31 @@ func (placer *placer) tryPlacement(tried placement) {
 	}
 	trial := &placementTrial{placer: placer, nodes: []*graph.Node{v.Node}}
 	trial.addReaders(v)
-	oldNS := trial.oldCost()
+	oldNS := 0.0
+	if plan.prices {
+		oldNS = trial.oldCost()
+	}
 	trial.place(tried)
 	if tried.operandsInPlace && !allInPlace(v.Node) || !trial.supportsLayouts() {
 		trial.undo()
 		return
 	}
-	costs, newNS := trial.newCosts()
-	savedNS := oldNS - newNS
-	isChosen := plan.placementsChosen.At(v) // the cost of the strategy's solution includes the saving
-	mustSave := plan.decisionsToFollow == nil && !isChosen
-	if mustSave && savedNS <= 0 {
-		trial.undo()
-		return
-	}
-	for i, n := range trial.nodes {
-		placer.costs[n] = costs[i]
-	}
-	if !isChosen {
-		plan.SavedNS += savedNS
+	savedNS := 0.0
+	if plan.prices {
+		costs, newNS := trial.newCosts()
+		savedNS = oldNS - newNS
+		isChosen := plan.placementsChosen.At(v) // the cost of the strategy's solution includes the saving
+		mustSave := plan.decisionsToFollow == nil && !isChosen
+		if mustSave && savedNS <= 0 {
+			trial.undo()
+			return
+		}
+		for i, n := range trial.nodes {
+			placer.costs[n] = costs[i]
+		}
+		if !isChosen {
+			plan.SavedNS += savedNS
+		}
 	}
 	plan.notePlaced(v, tried.within, savedNS)
 }

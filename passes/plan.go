@@ -53,6 +53,8 @@ type Options struct {
 	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph
 	// must be inferred. Run returns a [*Misfit] if the decisions do not apply.
 	Follow *Decisions
+	// Template records what [Plan.TemplateOver] needs. It requires Follow, and a graph of [graph.Graph.Symbolic].
+	Template bool
 	// FoldStore, if set, returns the results of a folded node. It may return stored results instead of the results of
 	// compute. It is called from several goroutines.
 	FoldStore func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
@@ -116,6 +118,8 @@ type Plan struct {
 	pins                []pinnedValue              // the pins that the plan must meet
 	pinSources          map[*graph.Value]string    // by source of a pinned copy: name of the pinned value
 	decisionsToFollow   *Decisions                 // see [Options.Follow]
+	prices              bool                       // whether costs are computed: see [Options.Price]
+	template            *Template                  // what [Options.Template] records; otherwise nil
 	nodesToFold         map[int]bool               // numbers of the nodes to fold; nil: the pass decides
 	foldPasses          int                        // number of fold passes that have begun
 	foldBudget          foldBudget                 // memory for results of folded nodes
@@ -189,7 +193,7 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 		return nil, err
 	}
 	plan.setBases(g)
-	if options.Follow == nil || options.Price {
+	if plan.prices {
 		plan.summarize()
 	}
 	const layoutsChosen = true
@@ -220,7 +224,7 @@ func newPlan(g *graph.Graph, options Options) *Plan {
 		profile: options.Profile, keepGoing: options.KeepGoing, exact: options.Exact,
 		solveLimit: options.SolveLimit, slack: options.Slack, device: options.Device,
 		foldBudget: foldBudget{limit: options.MemoryLimit}, decisionsToFollow: options.Follow,
-		foldStore: options.FoldStore}
+		foldStore: options.FoldStore, prices: options.Follow == nil || options.Price}
 	if options.Context != nil {
 		plan.Graph.SetContext(options.Context)
 	}
@@ -231,6 +235,9 @@ func newPlan(g *graph.Graph, options Options) *Plan {
 	plan.pins = pinsOf(plan.Graph)
 	if options.Record {
 		plan.Decisions = &Decisions{}
+	}
+	if options.Template {
+		plan.template = &Template{}
 	}
 	return plan
 }

@@ -119,6 +119,10 @@ func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err
 	defer interrupt.Catch(&err) // converts the panic of interrupt.Check to an error
 	interrupt.Check(ctx)
 	start := time.Now()
+	if bound, err := b.bind(ctx, owner, sizes); bound || err != nil {
+		b.CompileTime = time.Since(start)
+		return err
+	}
 	b.Graph, b.RunnableGraph = owner.graph, owner.graph
 	if owner.needsInference {
 		if err := b.infer(ctx, owner); err != nil {

@@ -39,12 +39,13 @@ func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specia
 			if spec == nil || !yield(spec) {
 				return
 			}
-			if _, err := spec.Guards(ctx, p); err != nil { // sets guardEvaluator
+			hintClass := spec.hintClass(ctx, p)
+			if hintClass.err != nil {
 				return
 			}
-			outcomes := spec.guardEvaluator.Truths(nil, sizes) // of the guards of spec, in a new list
+			outcomes := hintClass.guardEvaluator.Truths(nil, sizes) // of the guards of spec, in a new list
 			predicates = append(predicates, func(candidate []int) bool {
-				return slices.Equal(spec.guardEvaluator.Truths(nil, candidate), outcomes)
+				return slices.Equal(hintClass.guardEvaluator.Truths(nil, candidate), outcomes)
 			})
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
@@ -88,28 +87,14 @@ func (spec *Specialization) Serves(ctx context.Context, p *Program, sizes []int)
 	if slices.Equal(spec.Hint, sizes) {
 		return true
 	}
-	_, _ = spec.Guards(ctx, p)             // sets guardEvaluator; nil after an error
-	return spec.guardEvaluator.Hold(sizes) // false for a nil evaluator
+	return spec.hintClass(ctx, p).guardEvaluator.Hold(sizes) // false for a nil evaluator
 }
 
 // Guards returns the conditions on sizes under which a specialization serves the sizes. The first call computes them.
 // If the computation fails, all calls return the error, and the specialization serves only its hint.
 func (spec *Specialization) Guards(ctx context.Context, p *Program) ([]graph.Guard, error) {
-	if spec.guardsLock.Lock(ctx) != nil {
-		interrupt.Check(ctx) // panics, because the context has ended
-	}
-	defer spec.guardsLock.Unlock()
-	if spec.guardsDone {
-		return spec.guards, spec.guardsErr
-	}
-	plan, err := p.SymbolicPlanOf(ctx, spec, spec.Hint)
-	interrupt.Check(ctx)
-	if err == nil {
-		spec.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil /* no sizes */, plan.Env.Guards())
-		spec.guards = plan.Guards
-	}
-	spec.guardsErr, spec.guardsDone = err, true
-	return spec.guards, spec.guardsErr
+	hintClass := spec.hintClass(ctx, p)
+	return hintClass.guards, hintClass.err
 }
 
 // specializeRegion returns a specialization for the region of sizes, or nil if no specialization that it tries serves
@@ -137,7 +122,7 @@ func (p *Program) PathConditions(ctx context.Context, spec *Specialization, size
 			return conds, true
 		}
 		guards, _ := tried.Guards(ctx, p)
-		outcomes := tried.guardEvaluator.Truths(nil /* a new list */, sizes)
+		outcomes := tried.hintClass(ctx, p).guardEvaluator.Truths(nil /* a new list */, sizes)
 		if len(outcomes) != len(guards) { // the guards are unknown
 			break
 		}

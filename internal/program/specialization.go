@@ -11,7 +11,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -24,11 +23,8 @@ type Specialization struct {
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
 
-	guardsLock     interrupt.Mutex // guards the fields below: see Guards
-	guardsDone     bool
-	guards         []graph.Guard
-	guardEvaluator *sym.Evaluator // evaluates the guards; nil if they are unknown: the plan is then used only at the hint
-	guardsErr      error          // why they are unknown
+	classLock interrupt.Mutex // guards classes
+	classes   []*class        // the first one contains the hint
 }
 
 // maxSpecializations is the maximum number of specializations that are kept in addition to one for each hint.
@@ -216,11 +212,7 @@ func (b *Binding) plan(ctx context.Context, owner *Program, mode planMode) (err 
 		return planned.Graph, nil
 	}
 	start := time.Now()
-	b.runner, err = exec.NewRunner(b.RunnableGraph, planGraph,
-		exec.Options{Context: ctx, Threads: settings.Threads, Costs: settings.Costs,
-			Tracer: settings.Tracer, MemoryLimit: settings.MemoryLimit,
-			InputsInMemory: settings.InputsInMemory, KeepGoing: settings.KeepGoing,
-			Pool: owner.pool, Device: owner.device, Uploads: owner.uploads})
+	b.runner, err = exec.NewRunner(b.RunnableGraph, planGraph, owner.execOptions(ctx))
 	if err != nil {
 		return err
 	}
@@ -231,4 +223,11 @@ func (b *Binding) plan(ctx context.Context, owner *Program, mode planMode) (err 
 	beforeRun = false
 	b.CompileTime += time.Since(start)
 	return err
+}
+
+// execOptions returns the options of compilation for this program.
+func (p *Program) execOptions(ctx context.Context) exec.Options {
+	return exec.Options{Context: ctx, Threads: p.options.Threads, Costs: p.options.Costs, Tracer: p.options.Tracer,
+		MemoryLimit: p.options.MemoryLimit, InputsInMemory: p.options.InputsInMemory, KeepGoing: p.options.KeepGoing,
+		Pool: p.pool, Device: p.device, Uploads: p.uploads}
 }

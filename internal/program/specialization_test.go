@@ -33,7 +33,7 @@ func TestFewSpecializations(t *testing.T) {
 				require.NoError(t, err)
 				require.NotNil(t, binding.decisionsFrom, "%s at N=%d, %d by %d", s.Name(), n, size, size+1)
 				used[binding.decisionsFrom] = true
-				assert.True(t, binding.decisionsFrom.guardEvaluator.Hold([]int{size, n, size + 1}))
+				assert.True(t, binding.decisionsFrom.hintClass(t.Context(), p).guardEvaluator.Hold([]int{size, n, size + 1}))
 				if n > 0 && size > 7 {
 					assert.Equal(t, p.NondegenerateSizes(t.Context()), binding.decisionsFrom.Hint)
 				}
@@ -194,7 +194,7 @@ func TestGuardsAllocateNothing(t *testing.T) {
 	sizes := []int{48, 3, 64}
 	spec := p.SpecializationFor(t.Context(), sizes)
 	require.NotNil(t, spec)
-	require.NotEmpty(t, spec.guards)
+	require.NotEmpty(t, spec.hintClass(t.Context(), p).guards)
 	assert.Zero(t, testing.AllocsPerRun(100, func() { spec.Serves(t.Context(), p, sizes) }))
 }
 

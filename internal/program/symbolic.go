@@ -75,6 +75,8 @@ type SymbolicPlan struct {
 	*graph.Symbolic
 	PlannedGraph *graph.Graph
 	Guards       []graph.Guard
+
+	plan *passes.Plan
 }
 
 // SymbolicPlanOf plans the graph for unknown sizes. It repeats the decisions of spec. Planning may branch on a
@@ -88,12 +90,12 @@ func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, size
 	// Guards of inference have nodes and are kept here. Planning appends guards without nodes to the environment.
 	inferenceGuards := slices.Clone(symbolic.Guards)
 	options := p.PlanOptions(ctx)
-	options.Follow, options.Check, options.MemoryLimit = spec.Decisions, false, -1
+	options.Follow, options.Check, options.MemoryLimit, options.Template = spec.Decisions, false, -1, true
 	plan, err := passes.Run(symbolic.Graph, options)
 	if err != nil {
 		return nil, fmt.Errorf("planning the graph for unknown sizes: %w", err)
 	}
-	symbolicPlan := &SymbolicPlan{Symbolic: symbolic, PlannedGraph: plan.Graph, Guards: inferenceGuards}
+	symbolicPlan := &SymbolicPlan{Symbolic: symbolic, PlannedGraph: plan.Graph, Guards: inferenceGuards, plan: plan}
 	for _, cond := range symbolic.Env.Guards()[len(inferenceGuards):] {
 		symbolicPlan.Guards = append(symbolicPlan.Guards, graph.Guard{Cond: cond})
 	}
