@@ -262,3 +262,16 @@ func TestRegionsOfNoImage(t *testing.T) {
 		require.ErrorContains(t, err, "out of bounds")
 	}
 }
+
+// TestKeysOfSizesThatDependOnData looks up values whose shape depends on data.
+func TestKeysOfSizesThatDependOnData(t *testing.T) {
+	encoder := mlNode("LabelEncoder", attrFloats("keys_floats", 0, 2, 1.5), attrInts("values_int64s", 10, 20, 30))
+	encoder.Input = names("values")
+	m := model(17, &pb.GraphProto{Input: infos(info("x", pb.Float, 4)), Output: infos(info("y", pb.Int64)),
+		Node: []*pb.NodeProto{node1("NonZero", names("x"), names("indices")),
+			node1("Cast", names("indices"), names("values"), attrInt("to", int64(pb.Float))), encoder}})
+	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIDProto{Domain: mlDomain, Version: 2})
+	y := run(t, m, map[string]*tensor.Tensor{"x": f32([]int{4}, 1, 0, 1, 0)})["y"]
+	assert.Equal(t, []int{1, 2}, y.Shape)
+	assert.Equal(t, []int64{10, 20}, intsOf(t, y))
+}

@@ -329,6 +329,11 @@ func (n *Node) ReshapeSym(x *Value, sizes ...sym.Int) *Value {
 	return reshaped
 }
 
+// ReshapeLike returns y in the shape of x.
+func (n *Node) ReshapeLike(y, x *Value) *Value {
+	return n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(n.Rank(x))
+}
+
 // IndexVector returns the vector 0, 1 ... size-1.
 func (n *Node) IndexVector(size sym.Int) *Value {
 	return n.Op("arange", graph.Attrs{"end": n.SizeAttr(size), "dtype": tensor.Int64}).WithType(tensor.Int64, 1)

@@ -37,7 +37,7 @@ func positionOf(n *node, x, keys *value) *value {
 	const columns, targets = 1, 1
 	operands := append([]any{column}, tree.operands(n, tensor.Float64, columns, targets)...)
 	position := n.Op("tree_ensemble", graph.Attrs{"outputs": 1}, operands...)
-	return n.Cast(n.ReshapeBy(position, sizeAttrs(n, x)), tensor.Int64)
+	return n.Cast(n.ReshapeLike(position, x), tensor.Int64)
 }
 
 // checkSameKind fails if x has strings and keys has numbers, or the reverse.
@@ -64,21 +64,6 @@ func keyPositions(n *node, keys *value) (positions map[float64]int, nanPosition 
 		}
 	}
 	return positions, nanPosition
-}
-
-// sizeAttrs returns the shape of x as a list of ints and texts of expressions.
-func sizeAttrs(n *node, x *value) []any {
-	switch sizes := n.SizesAttr(n.SymShape(x)...).(type) {
-	case []int:
-		list := make([]any, len(sizes))
-		for i, size := range sizes {
-			list[i] = size
-		}
-		return list
-	case []any:
-		return sizes
-	}
-	return nil
 }
 
 // positionInTable is [positionOf] for int64 elements and keys in a small range. It returns nil for other keys. The

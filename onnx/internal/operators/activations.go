@@ -140,13 +140,8 @@ func softmax(op string) converter {
 			return single(n.Op(op, graph.Attrs{"dim": -1}, x))
 		}
 		y := n.Op(op, graph.Attrs{"dim": -1}, asMatrix(n, x, axis))
-		return single(reshapedLike(n, y, x))
+		return single(n.ReshapeLike(y, x))
 	}
-}
-
-// reshapedLike returns y in the shape of x.
-func reshapedLike(n *node, y, x *value) *value {
-	return n.Op("reshape", graph.Attrs{"shape": n.IntsAttr(n.ShapeVector(x))}, y).WithRank(n.Rank(x))
 }
 
 // asMatrix reshapes x to two dimensions. The first merges the dimensions before the axis, and the second merges all
@@ -191,7 +186,7 @@ func hardmax(n *node) []*value {
 		return single(n.Cast(n.Op("eq", nil, n.Op("sub", nil, positions, 1), firstMaximum), x.DType()))
 	}, firstOperand)[0]
 	if n.Opset < 13 {
-		y = reshapedLike(n, y, x)
+		y = n.ReshapeLike(y, x)
 	}
 	return single(y)
 }
