@@ -55,7 +55,9 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 			}
 		}
 		var err error
-		if n.Attrs, err = graph.AttrsAtSizes(part.Attrs, n.In, take(len(graph.SizesInAttrs(part.Attrs)))); err != nil {
+		own := take(len(graph.SizesInAttrs(part.Attrs)))
+		hasSizes := len(own) > 0
+		if n.Attrs, err = graph.AttrsAtSizes(part.Attrs, n.In, own); err != nil {
 			return nil, err
 		}
 		part.Attrs, part.results = n.Attrs, slices.Clone(part.results)
@@ -72,7 +74,8 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 			n.Out = append(n.Out, &graph.Value{Name: part.Name, Node: n, Index: k, Meta: meta, Type: part.results[k]})
 		}
 		values[i], shapes[i], names[i] = n.Out, n.Out[0].Meta.Shape, part.Name
-		if bound.isReadAs(i) {
+		// The expression of an element depends on dtypes and attributes alone. A row program may also depend on shapes.
+		if bound.isReadAs(i) || part.operands == nil && !hasSizes {
 			continue
 		}
 		if err := part.setCode(n, f.Mask != nil, rowsOf, expressionOf); err != nil {

@@ -384,6 +384,9 @@ func (n *Node) CheckProps() error {
 	return errors.Join(append([]error{n.checkTyped()}, n.checkLaidOut(nil)...)...)
 }
 
+// CheckLaidOut returns an error if the node violates [LaidOut]: see [Verify].
+func (n *Node) CheckLaidOut() error { return errors.Join(n.checkLaidOut(nil)...) }
+
 // RecheckProps checks a node as [Node.CheckProps] does, after the layouts of some operands have changed. The node must
 // have satisfied CheckProps before. Operands for which layoutChanged returns false are not checked again.
 func (n *Node) RecheckProps(layoutChanged func(v *Value) bool) error {

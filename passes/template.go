@@ -214,7 +214,7 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 			continue
 		}
 		interrupt.Check(ctx)
-		if err := n.CheckProps(); err != nil {
+		if err := n.CheckLaidOut(); err != nil {
 			return nil, misfitError("%s: %v", n.Name, err)
 		}
 	}
