@@ -63,8 +63,10 @@ type FusedPart struct {
 	ResultCount int // number of results
 
 	results  []tensor.Type // of the replaced node
+	sizes    int           // number of sizes in Attrs that are expressions
 	code     *expr.Code    // expression of the part; nil if the part is not part of the expression: see isReadAs
-	operands []int         // by operand of code: the operand of the part; nil: the same
+	rows     *graph.Rows   // the row program of which code is the expression; nil if the part folds nothing
+	folded   []int         // the sizes on which the row program depends: see foldedSizes
 	reshapes bool          // in an attention: the part is a view with another batch
 	folds    bool          // in an attention: the part folds rows
 }

@@ -243,6 +243,7 @@ func (builder *nodeBuilder) inline(fuser *Fuser, parts []*graph.Node) error {
 		for _, v := range member.Out {
 			part.results = append(part.results, v.Type)
 		}
+		part.sizes = len(graph.SizesInAttrs(part.Attrs))
 		if fused.isReadAs(i) {
 			continue
 		}
@@ -268,11 +269,25 @@ func (part *FusedPart) setCode(n *graph.Node, hasMask bool, rowsOf func(*graph.N
 		if rows == nil {
 			return errNoExpression
 		}
-		part.code, part.operands = rows.Code, rows.In
+		part.code, part.rows, part.folded = rows.Code, rows, foldedSizes(rows, n.In[0].Meta().Shape)
 		return nil
 	}
 	part.code, err = expressionOf(n)
 	return err
+}
+
+// foldedSizes returns the sizes on which the expression of a row program depends: see [graph.Op.Rows].
+func foldedSizes(rows *graph.Rows, shape []int) []int {
+	if rows.ChannelGroups != 0 {
+		return shape
+	}
+	sizes := []int{}
+	for dim, isFolded := range rows.Mask {
+		if isFolded {
+			sizes = append(sizes, shape[dim])
+		}
+	}
+	return sizes
 }
 
 // inline inlines the expressions of the parts into one. For example, the parts t = exp(x) and y = t * 2 have the
@@ -327,8 +342,8 @@ func (f *Fusion) partOutputs(whole *fusedExpression, i int) []expr.Output {
 	}
 	return whole.Inline(part.code, func(operand, component int) expr.Value {
 		index := operand
-		if part.operands != nil {
-			index = part.operands[operand]
+		if part.rows != nil {
+			index = part.rows.In[operand]
 		}
 		return whole.operandOfPart(part.In[index], part.code.In[operand], component)
 	})

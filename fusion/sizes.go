@@ -55,9 +55,7 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 			}
 		}
 		var err error
-		own := take(len(graph.SizesInAttrs(part.Attrs)))
-		hasSizes := len(own) > 0
-		if n.Attrs, err = graph.AttrsAtSizes(part.Attrs, n.In, own); err != nil {
+		if n.Attrs, err = graph.AttrsAtSizes(part.Attrs, n.In, take(part.sizes)); err != nil {
 			return nil, err
 		}
 		part.Attrs, part.results = n.Attrs, slices.Clone(part.results)
@@ -74,14 +72,16 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 			n.Out = append(n.Out, &graph.Value{Name: part.Name, Node: n, Index: k, Meta: meta, Type: part.results[k]})
 		}
 		values[i], shapes[i], names[i] = n.Out, n.Out[0].Meta.Shape, part.Name
-		// The expression of an element depends on dtypes and attributes alone. A row program may also depend on shapes.
-		if bound.isReadAs(i) || part.operands == nil && !hasSizes {
+		// The expression of an element depends on dtypes and attributes alone, that of a row program also on the sizes of
+		// the folded dimensions.
+		if bound.isReadAs(i) || part.sizes == 0 && (part.rows == nil ||
+			slices.Equal(part.folded, foldedSizes(part.rows, n.In[0].Meta().Shape))) {
 			continue
 		}
 		if err := part.setCode(n, f.Mask != nil, rowsOf, expressionOf); err != nil {
 			return nil, fmt.Errorf("%q: %w", part.Name, err)
 		}
-		sameCode = sameCode && part.code == f.Parts[i].code && slices.Equal(part.operands, f.Parts[i].operands)
+		sameCode = sameCode && part.code == f.Parts[i].code
 	}
 	if f.isAttention() {
 		batch, err := finestBatch(shapes, names)

@@ -205,7 +205,8 @@ type Lowerings struct {
 
 	// Rows is for an op that folds (reduces) dimensions. It returns the computation of a call as an expression over
 	// rows, a row program. It returns nil without an error for a call that has no row program. All sizes of the call are
-	// numbers. If Rows is nil, no call has a row program.
+	// numbers. Of the shapes, the result depends only on the ranks and on the sizes of the folded dimensions. If Rows is
+	// nil, no call has a row program.
 	Rows func(call *Call) (*Rows, error)
 
 	// Attend describes how the op, a product of two matrices, computes a fused attention. It is nil if the op cannot.
