@@ -2,8 +2,10 @@ package operators
 
 import (
 	"math"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/onnx/internal/convert"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -121,7 +123,7 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 		}
 	}
 	pastCount := a.SymShape(cache)[2]
-	if pastCount.Same(sym.Int{}) && len(total) == 1 && total[0].Same(sizes[2]) {
+	if pastCount.Same(sym.Int{}) && len(total) == 1 && total[0].Same(sizes[2]) && !a.isBeyond(sizes[2]) {
 		return x // the new positions fill an empty cache
 	}
 	// The cache grows by max(total - pastCount, 0) positions of zeros at the end of dimension 2.
@@ -137,6 +139,13 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 	index := a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
 	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, index)
 	return a.Op("scatter", graph.Attrs{"dim": 2}, cache, index, x)
+}
+
+// isBeyond reports whether the last valid positions are known, and one of them is not below count.
+func (a *attentionNode) isBeyond(count sym.Int) bool {
+	number, isKnown := count.Known()
+	last := a.Operand(groupLastValid).Data()
+	return isKnown && last != nil && slices.ContainsFunc(convert.IntsOf(last), func(i int) bool { return i >= number })
 }
 
 // hiddenKeys reports which keys are hidden from each query, [batch, 1, queries, keys]. A query attends to the keys
