@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
@@ -181,4 +182,28 @@ func TestBindingsShareKernels(t *testing.T) {
 		}
 	}
 	assert.NotZero(t, shared)
+}
+
+// Goroutines with different sizes bind one template at once.
+func TestBindingsOfGoroutines(t *testing.T) {
+	g := openGraph(t, "encoder")
+	p, err := Compile(t.Context(), g, Options{Threads: 1})
+	require.NoError(t, err)
+	var group errgroup.Group
+	for i := range 8 {
+		sizes := map[string]int{"B": 1 + i%3, "L": 3 + 2*i}
+		in := inputsAt(t, g, sizes)
+		fresh, err := Compile(t.Context(), openGraph(t, "encoder"), Options{Threads: 1})
+		require.NoError(t, err)
+		want, err := fresh.Run(t.Context(), in)
+		require.NoError(t, err)
+		group.Go(func() error {
+			out, err := p.Run(t.Context(), in)
+			for name := range want {
+				assert.Equal(t, bitsOf(t, want[name]), bitsOf(t, out[name]), "%s at %v", name, sizes)
+			}
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
 }
