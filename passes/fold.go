@@ -114,11 +114,24 @@ func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
 		delete(p.packedResults, n)
 		return result.data, result.err
 	}
+	if widened := widenedConstant(n); widened != nil {
+		return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return []*tensor.Tensor{widened}, nil })
+	}
 	compute := func() ([]*tensor.Tensor, error) { return p.compute(n) }
 	if p.foldStore != nil && !n.IsView() {
 		return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return p.foldStore(n, compute) })
 	}
 	return p.Graph.Fold(n, compute)
+}
+
+// widenedConstant returns the result of a node that converts a constant from 16-bit floats to float32. The result takes
+// no memory if only implementations read it that pack it in 16 bits. widenedConstant returns nil for other nodes, and for
+// small constants, for which this would save nothing.
+func widenedConstant(n *graph.Node) *tensor.Tensor {
+	if !n.Op.Identity || n.IsView() || len(n.Out) != 1 || n.In[0].Kind != graph.TensorArg || resultBytes(n) <= foldLimit {
+		return nil
+	}
+	return n.In[0].Value.Const.Widened(n.Out[0].Meta)
 }
 
 // foldedNode is the outcome of folding a node.

@@ -3,6 +3,7 @@ package gemm
 import (
 	"fmt"
 
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -61,11 +62,12 @@ type Plan struct {
 	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, not before it
 	prefetchLines        [numReadModes]int // cache lines of B that an iteration prefetches; see linesToPrefetch
 	callsSpanPanels      bool              // one call processes several panels of B; see spansPanels
+	prefetchesOwnPanel   bool              // the prefetched lines belong to the panel that the tile reads
 	recorded             *recordedCalls    // the calls of machine code of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the panels of
-// A (at offset 0) and of B that a tile packs, then a temporary register tile, then the tile's part of the bias. On
+// A (at offset 0) and of B that a tile packs or converts, then a temporary register tile, then the tile's part of the bias. On
 // pathDot and pathAxpy, it has the copied rows of A, then the sums (at packedB), then the sums of later super-blocks
 // (at tempTile).
 type workerLayout struct {
@@ -139,6 +141,7 @@ func (p *Plan) planTiled(maxShared int) {
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 	p.rowsPerBlock = p.blockRows()
+	p.b.convertedOnce = p.b.half != target.NotHalf && p.tilesPerStrip() > 1
 	// A tile of the first row gets enough columns for a unit of parallel work, but at most p.tileCols, because worker
 	// scratch has room for p.tileCols elements of the bias.
 	panelMACs := p.tileRows * p.b.panelWidth * min(spec.K, p.kc)
@@ -181,6 +184,9 @@ func (p *Plan) layOutWorkerScratch() {
 	layout.tempTile = layout.packedB
 	if p.b.packsPerTile() {
 		layout.tempTile += alignedBytes(p.tileCols * p.kc)
+	}
+	if p.b.convertedOnce {
+		layout.tempTile += alignedBytes(p.b.panelWidth * p.kc)
 	}
 	layout.rowBias = layout.tempTile + alignedBytes(max(p.kernels.mr, maxHeight)*p.kernels.nr)
 	layout.colBias = layout.rowBias
