@@ -3,7 +3,10 @@ package passes
 import (
 	"errors"
 	"math"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sync/errgroup"
@@ -43,6 +46,7 @@ func foldConstants(plan *Plan) error {
 		return nil
 	}
 	foldedBefore, foldedBytes := len(plan.Folded), 0
+	plan.unpackedReads = sync.OnceValue(func() map[*tensor.Storage]bool { return readStorages(plan.Graph) })
 	plan.packInParallel(plan.Graph.Nodes[firstFolded:])
 	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded] // append copies it: unpack reads Graph.Nodes
 	for _, n := range plan.Graph.Nodes[firstFolded:] {
@@ -63,6 +67,9 @@ func foldConstants(plan *Plan) error {
 	}
 	plan.Graph.Nodes = computedInRuns
 	plan.dropConstants()
+	if plan.discardedBytes.Swap(0) >= minCollectedBytes {
+		debug.FreeOSMemory() // the process would keep the memory for minutes
+	}
 	if foldedCount := len(plan.Folded) - foldedBefore; foldedCount > 0 {
 		plan.Note("%s into %s of constants", countText(foldedCount, "node folded", "nodes folded"),
 			machine.Bytes(foldedBytes))
@@ -301,7 +308,64 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	if machine.RunError() != nil { // this processor cannot run the kernels of the plan
 		return p.computeForPlanning(n)
 	}
+	if packing := n.Packing(); packing != nil {
+		packed := tensor.Empty(n.Out[0].Meta)
+		packing.Fill(p.ctx, packed, n.In[0].Value.Const)
+		p.discardPacked(n.In[0].Value.Const, packing, packed)
+		return []*tensor.Tensor{packed}, nil
+	}
 	return p.runKernel(kernel, n)
+}
+
+// discardPacked frees the memory of a constant that was packed, unless a node reads its elements, or they cannot be
+// restored from the packed data. Constants that cannot be discarded (see [tensor.Storage.Discard]) keep their memory.
+func (p *Plan) discardPacked(constant *tensor.Tensor, packing *graph.Packing, packed *tensor.Tensor) {
+	freed := 0
+	if narrow := constant.Narrow(); narrow != nil {
+		if !p.unpackedReads()[constant.Storage()] && constant.Storage().Discard(nil) {
+			freed = constant.Storage().Len()
+		}
+		if narrow.DType == packing.DType { // else the elements before the conversion were not packed
+			constant = narrow
+		}
+	}
+	meta, storage := constant.Meta, constant.Storage()
+	isWhole := meta.Numel()*meta.DType.Size() == storage.Len() && meta.IsNonOverlappingAndDense()
+	restore := func(dst []byte) {
+		packing.Unpack(tensor.Must(tensor.FromStorage(meta, tensor.StorageOf(dst))), packed)
+	}
+	if packing.Unpack != nil && isWhole && !p.unpackedReads()[storage] && storage.Discard(restore) {
+		freed += storage.Len()
+	}
+	// The garbage collector runs when the heap has doubled, but weights and their packed forms would double it.
+	if total := p.discardedBytes.Add(int64(freed)); total/minCollectedBytes > (total-int64(freed))/minCollectedBytes {
+		runtime.GC()
+	}
+}
+
+// minCollectedBytes is the number of discarded bytes after which the garbage collector runs. It takes about a
+// millisecond, much less than packing these bytes.
+const minCollectedBytes = 32 << 20
+
+// readStorages returns the storages of the constants that nodes of the graph read unpacked, or that the graph returns.
+func readStorages(g *graph.Graph) map[*tensor.Storage]bool {
+	read := map[*tensor.Storage]bool{}
+	add := func(v *graph.Value) {
+		if v.Const != nil && v.Packed == nil {
+			read[v.Const.Storage()] = true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, arg := range n.In {
+			if arg.Kind == graph.TensorArg && n.Packing() == nil {
+				add(arg.Value)
+			}
+		}
+	}
+	for _, output := range g.Outputs {
+		add(output.Value)
+	}
+	return read
 }
 
 // computeForPlanning is [Plan.compute] for a plan that this processor cannot run. Packed constants get no data: no
