@@ -21,7 +21,7 @@ import (
 // Folding is a node whose results were computed while planning, because all its operands are constants.
 type Folding struct {
 	Node, Op string
-	Bytes    int    // size of the results; 0 for a view
+	Bytes    int    // size of the results; 0 for a view, and for a conversion that takes no memory
 	Why      string // reason of a node that a pass inserted; otherwise empty
 }
 
@@ -77,11 +77,11 @@ func foldConstants(plan *Plan) error {
 	return nil
 }
 
-// recordFolding records that a node is folded, and returns the size of its results in bytes; 0 for a view.
+// recordFolding records that a node is folded, and returns Folding.Bytes.
 func (p *Plan) recordFolding(n *graph.Node) int {
 	p.noteFolded(n)
 	folding := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
-	if !n.IsView() {
+	if !n.IsView() && widenedConstant(n) == nil {
 		folding.Bytes = resultBytes(n)
 	}
 	p.foldBudget.usedBytes = saturatedSum(p.foldBudget.usedBytes, folding.Bytes)
@@ -116,7 +116,7 @@ func (p *Plan) resultsIfFolded(n *graph.Node) ([]*tensor.Tensor, error) {
 
 // foldResults returns the results of a node that is folded. They come from packInParallel, from another plan of the
 // graph (Graph.Fold caches results), from foldStore, or from compute.
-func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
+func (p *Plan) foldResults(n *graph.Node) (data []*tensor.Tensor, err error) {
 	if result, packed := p.packedResults[n]; packed {
 		delete(p.packedResults, n)
 		return result.data, result.err
@@ -125,10 +125,15 @@ func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
 		return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return []*tensor.Tensor{widened}, nil })
 	}
 	compute := func() ([]*tensor.Tensor, error) { return p.compute(n) }
+	computeOrFind := compute
 	if p.foldStore != nil && !n.IsView() {
-		return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return p.foldStore(n, compute) })
+		computeOrFind = func() ([]*tensor.Tensor, error) { return p.foldStore(n, compute) }
 	}
-	return p.Graph.Fold(n, compute)
+	data, err = p.Graph.Fold(n, computeOrFind)
+	if packing := n.Packing(); packing != nil && err == nil {
+		p.discardPacked(n.In[0].Value.Const, packing, data[0])
+	}
+	return data, err
 }
 
 // widenedConstant returns the result of a node that converts a constant from 16-bit floats to float32. The result takes
@@ -205,7 +210,7 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 	if n.Op.RunDynamic != nil || n.Impl.OnDevice() || wasRejected {
 		return false
 	}
-	if n.IsView() || n.Packing() != nil {
+	if n.IsView() || n.Packing() != nil || widenedConstant(n) != nil {
 		return true
 	}
 	isChosen := hasDecisions || isSmallEnough(n)
@@ -311,7 +316,6 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	if packing := n.Packing(); packing != nil {
 		packed := tensor.Empty(n.Out[0].Meta)
 		packing.Fill(p.ctx, packed, n.In[0].Value.Const)
-		p.discardPacked(n.In[0].Value.Const, packing, packed)
 		return []*tensor.Tensor{packed}, nil
 	}
 	return p.runKernel(kernel, n)

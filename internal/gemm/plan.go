@@ -2,6 +2,9 @@ package gemm
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
+	"weak"
 
 	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/machine"
@@ -79,8 +82,42 @@ func NewPlan(spec Spec) (*Plan, error) {
 	if !Multiplies(spec.DType) {
 		return nil, fmt.Errorf("gemm: products of dtype %v are not supported", spec.DType)
 	}
-	return newPlan(kernelsOf(spec.DType), spec, sharedElems)
+	set := kernelsOf(spec.DType)
+	key := planKey{spec, set.name}
+	plans.Lock()
+	shared := plans.byKey[key].Value()
+	plans.Unlock()
+	if shared != nil {
+		return shared, nil
+	}
+	plan, err := newPlan(set, spec, sharedElems)
+	if err != nil {
+		return nil, err
+	}
+	plans.Lock()
+	defer plans.Unlock()
+	plans.byKey[key] = weak.Make(plan)
+	runtime.AddCleanup(plan, func(key planKey) {
+		plans.Lock()
+		defer plans.Unlock()
+		if plans.byKey[key].Value() == nil { // otherwise another plan has replaced it
+			delete(plans.byKey, key)
+		}
+	}, key)
+	return plan, nil
 }
+
+// planKey identifies a plan: NewPlan returns the same plan for equal keys, as long as it is in use. A program has
+// compiled graphs for many sets of sizes, in which most products are equal.
+type planKey struct {
+	spec    Spec
+	kernels string
+}
+
+var plans = struct {
+	sync.Mutex
+	byKey map[planKey]weak.Pointer[Plan]
+}{byKey: map[planKey]weak.Pointer[Plan]{}}
 
 // newPlan makes a plan as NewPlan does, for a given kernel set. maxShared is the maximum number of elements in shared
 // panels.
