@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -188,6 +189,30 @@ func (v *Value) Data() *tensor.Tensor {
 	}
 	return t
 }
+
+// ReadPacked states that plans for other sizes have packed constants, given by their storages, and have freed their
+// memory ([tensor.Storage.Discard]). Implementations that need the elements of such a constant are then not chosen. The
+// graph ignores storages that none of its constants has. Clones that are made later have the same constants.
+func (g *Graph) ReadPacked(storages map[*tensor.Storage]bool) {
+	packed := maps.Clone(g.packed)
+	for _, v := range g.Constants {
+		if v.Const != nil && storages[v.Const.Storage()] {
+			if packed == nil {
+				packed = map[*tensor.Storage]bool{}
+			}
+			packed[v.Const.Storage()] = true
+		}
+	}
+	g.packed = packed
+}
+
+// IsReadPacked reports whether the value is a constant that is not packed yet, but must be: see [Graph.ReadPacked].
+func (v *Value) IsReadPacked() bool {
+	return v.Packed == nil && v.Const != nil && v.graph != nil && v.graph.packed[v.Const.Storage()]
+}
+
+// IsReadPacked is [Value.IsReadPacked] of operand i.
+func (c *Call) IsReadPacked(i int) bool { return c.Const(i) != nil && c.In[i].Value.IsReadPacked() }
 
 // Packed returns the description of operand i if it is packed, otherwise nil.
 func (c *Call) Packed(i int) *Packed {

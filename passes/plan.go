@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/graphrun/graphrun/graph"
@@ -122,7 +121,7 @@ type Plan struct {
 	foldBudget          foldBudget                      // memory for results of folded nodes
 	packedResults       map[*graph.Node]foldedNode      // results of packInParallel in the current fold pass
 	unpackedReads       func() map[*tensor.Storage]bool // storages that discardPacked keeps in the current fold pass
-	discardedBytes      atomic.Int64                    // that discardPacked has freed in the current fold pass
+	discarded           discardedConstants              // constants that were packed
 	strategyChoseCopies bool                            // the strategy has decided which copies of the graph are removed
 	placementsChosen    graph.ByValue[bool]             // values in another value's buffer by the strategy's choice
 	nodeCosts           graph.ByValue[nodeCost]         // cost of a node, by its first output

@@ -257,11 +257,14 @@ func (product *contraction) setAlgorithm(call *graph.Call, algorithm gemm.Algori
 func (product *contraction) supports(call *graph.Call, algorithm gemm.Algorithm) bool {
 	merged := product.merged()
 	spec := merged.spec(multiply.ComputationDType(call))
-	isPackedOnly := multiply.Half(call, product.bOperand, spec.DType) != 0 && spec.M > 0 && spec.N > 0 && spec.K > 0
-	if isPackedOnly { // the other algorithms would need a copy of b in float32
+	isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0
+	// The other algorithms would need a copy of a constant, in float32 or unpacked.
+	isPackedOnly := multiply.Half(call, product.bOperand, spec.DType) != 0 || call.IsReadPacked(product.aOperand) ||
+		call.IsReadPacked(product.bOperand)
+	if isPackedOnly && !isEmpty {
 		return algorithm == gemm.Tiled
 	}
-	if isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0; isEmpty || algorithm == gemm.Loops {
+	if isEmpty || algorithm == gemm.Loops {
 		return algorithm == gemm.Loops && (isEmpty || kit.BoundedProduct(spec.M, spec.N, spec.K) <= tinyMACs)
 	}
 	return gemm.Supports(spec, algorithm)
