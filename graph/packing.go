@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/tensor"
@@ -190,25 +189,18 @@ func (v *Value) Data() *tensor.Tensor {
 	return t
 }
 
-// ReadPacked states that plans for other sizes have packed constants, given by their storages, and have freed their
-// memory ([tensor.Storage.Discard]). Implementations that need the elements of such a constant are then not chosen. The
-// graph ignores storages that none of its constants has. Clones that are made later have the same constants.
-func (g *Graph) ReadPacked(storages map[*tensor.Storage]bool) {
-	packed := maps.Clone(g.packed)
-	for _, v := range g.Constants {
-		if v.Const != nil && storages[v.Const.Storage()] {
-			if packed == nil {
-				packed = map[*tensor.Storage]bool{}
-			}
-			packed[v.Const.Storage()] = true
-		}
-	}
-	g.packed = packed
-}
+// ReadPacked states that the graph and clones that are made later are planned for several sizes. Large constants are
+// then packed at all sizes, so that all plans share the packed form, and none needs the constant itself. An
+// implementation that reads the elements of such a constant is chosen only if no other one can compute the node.
+func (g *Graph) ReadPacked() { g.packedFrom = minReadPacked }
 
-// IsReadPacked reports whether the value is a constant that is not packed yet, but must be: see [Graph.ReadPacked].
+// minReadPacked is the size in bytes from which constants are large. Two forms of a smaller constant take little memory.
+const minReadPacked = 64 << 10
+
+// IsReadPacked reports whether the value is a constant that is not packed yet, but is to be: see [Graph.ReadPacked].
 func (v *Value) IsReadPacked() bool {
-	return v.Packed == nil && v.Const != nil && v.graph != nil && v.graph.packed[v.Const.Storage()]
+	return v.Packed == nil && v.Const != nil && !v.Pin.SetsLayout() && v.graph != nil && v.graph.packedFrom > 0 &&
+		v.Const.Storage().Len() >= v.graph.packedFrom
 }
 
 // IsReadPacked is [Value.IsReadPacked] of operand i.

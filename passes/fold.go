@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"unsafe"
-	"weak"
 
 	"golang.org/x/sync/errgroup"
 
@@ -68,8 +67,8 @@ func foldConstants(plan *Plan) error {
 	}
 	plan.Graph.Nodes = computedInRuns
 	plan.dropConstants()
-	if plan.discarded.wereLarge {
-		plan.discarded.wereLarge = false
+	if plan.discarded.isLarge {
+		plan.discarded.isLarge = false
 		debug.FreeOSMemory() // the process would keep the memory for minutes
 	}
 	if foldedCount := len(plan.Folded) - foldedBefore; foldedCount > 0 {
@@ -340,37 +339,23 @@ func (p *Plan) discardPacked(constant *tensor.Tensor, packing *graph.Packing, pa
 	restore := func(dst []byte) {
 		packing.Unpack(tensor.Must(tensor.FromStorage(meta, tensor.StorageOf(dst))), packed)
 	}
-	isPackedOnly := packing.Unpack != nil && isWhole && !p.unpackedReads()[storage]
-	if isPackedOnly && storage.Discard(restore) {
+	if packing.Unpack != nil && isWhole && !p.unpackedReads()[storage] && storage.Discard(restore) {
 		freed += storage.Len()
 	}
 	p.discarded.Lock()
 	defer p.discarded.Unlock()
-	if isPackedOnly {
-		p.discarded.storages = append(p.discarded.storages, weak.Make(storage))
-	}
 	// The garbage collector runs when the heap has doubled, but weights and their packed forms would double it.
 	if p.discarded.bytes += freed; p.discarded.bytes >= minCollectedBytes {
-		p.discarded.bytes, p.discarded.wereLarge = 0, true
+		p.discarded.bytes, p.discarded.isLarge = 0, true
 		runtime.GC()
 	}
 }
 
-// discardedConstants has the constants of which nodes read only packed forms. Their memory can be freed.
-type discardedConstants struct {
+// discardedMemory counts the memory of constants that discardPacked has freed.
+type discardedMemory struct {
 	sync.Mutex
-	storages  []weak.Pointer[tensor.Storage]
-	bytes     int  // freed since the garbage collector was called
-	wereLarge bool // whether it was called
-}
-
-// PackedConstants returns the storages of the constants of which the plan reads only packed forms.
-func (p *Plan) PackedConstants() map[*tensor.Storage]bool {
-	storages := make(map[*tensor.Storage]bool, len(p.discarded.storages))
-	for _, storage := range p.discarded.storages {
-		storages[storage.Value()] = true // nil if it is collected
-	}
-	return storages
+	bytes   int  // freed since the garbage collector was called
+	isLarge bool // whether it was called
 }
 
 // minCollectedBytes is the number of discarded bytes after which the garbage collector runs. It takes about a

@@ -121,7 +121,7 @@ type Plan struct {
 	foldBudget          foldBudget                      // memory for results of folded nodes
 	packedResults       map[*graph.Node]foldedNode      // results of packInParallel in the current fold pass
 	unpackedReads       func() map[*tensor.Storage]bool // storages that discardPacked keeps in the current fold pass
-	discarded           discardedConstants              // constants that were packed
+	discarded           discardedMemory                 // memory of packed constants
 	strategyChoseCopies bool                            // the strategy has decided which copies of the graph are removed
 	placementsChosen    graph.ByValue[bool]             // values in another value's buffer by the strategy's choice
 	nodeCosts           graph.ByValue[nodeCost]         // cost of a node, by its first output

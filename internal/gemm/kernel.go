@@ -135,10 +135,16 @@ func ConstantPanelCols(dtype tensor.DType) int {
 	return kernelsOf(dtype).nr
 }
 
+// HasMachineCode reports whether register tiles of a dtype run machine code.
+func HasMachineCode(dtype tensor.DType) bool {
+	set := kernelsOf(dtype)
+	return set != nil && set.hasMachineCode()
+}
+
 // ReadsHalves reports whether products of a dtype can read a Prepacked B with elements of the dtype half: see
 // Operand.Half. The results have the same bits as with a B that is converted beforehand.
 func ReadsHalves(dtype, half tensor.DType) bool {
-	return dtype == tensor.Float32 && halfFormats[half] != target.NotHalf && kernelsOf(dtype).hasMachineCode()
+	return dtype == tensor.Float32 && halfFormats[half] != target.NotHalf && HasMachineCode(dtype)
 }
 
 // halfFormats has the formats of 16-bit floats, by dtype.

@@ -171,7 +171,6 @@ func (b *Binding) planHint(ctx context.Context, owner *Program, sizes []int) err
 		return nil // at other sizes other nodes may be rejected, so the plan is not shared
 	}
 	b.decisionsFrom = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
-	owner.graph.ReadPacked(b.Plan.PackedConstants())
 	defer owner.lock(ctx)()
 	owner.addSpecialization(b.decisionsFrom)
 	return nil

@@ -259,8 +259,9 @@ func (product *contraction) supports(call *graph.Call, algorithm gemm.Algorithm)
 	spec := merged.spec(multiply.ComputationDType(call))
 	isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0
 	// The other algorithms would need a copy of a constant, in float32 or unpacked.
-	isPackedOnly := multiply.Half(call, product.bOperand, spec.DType) != 0 || call.IsReadPacked(product.aOperand) ||
-		call.IsReadPacked(product.bOperand)
+	isReadPacked := call.IsReadPacked(product.aOperand) || call.IsReadPacked(product.bOperand)
+	isPackedOnly := isReadPacked && gemm.HasMachineCode(spec.DType) ||
+		multiply.Half(call, product.bOperand, spec.DType) != 0
 	if isPackedOnly && !isEmpty {
 		return algorithm == gemm.Tiled
 	}
