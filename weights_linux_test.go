@@ -125,7 +125,8 @@ func (d *decoderOf) write(t *testing.T, file string) {
 	}
 	axis := func(n int64) *pb.AttributeProto { return &pb.AttributeProto{Name: "axis", Type: pb.AttributeInt, I: n} }
 	norm := func(x, name string) string {
-		return d.node("LayerNormalization", []string{x, d.constant(name+".w", dtype, smallNumbers(elements, 1), d.width)}, name)
+		w := d.constant(name+".w", dtype, smallNumbers(elements, 1), d.width)
+		return d.node("LayerNormalization", []string{x, w}, name)
 	}
 	d.graph = &pb.GraphProto{Name: "decoder"}
 	table := d.constant("table", dtype, smallNumbers(elements, 991), d.tokens, d.width)

@@ -138,8 +138,8 @@ func (p *Plan) foldResults(n *graph.Node) (data []*tensor.Tensor, err error) {
 }
 
 // widenedConstant returns the result of a node that converts a constant from 16-bit floats to float32. The result takes
-// no memory if only implementations read it that pack it in 16 bits. widenedConstant returns nil for other nodes, and for
-// small constants, for which this would save nothing.
+// no memory if only implementations read it that pack it in 16 bits. widenedConstant returns nil for other nodes, and
+// for small constants, for which this would save nothing.
 func widenedConstant(n *graph.Node) *tensor.Tensor {
 	if !n.Op.Identity || n.IsView() || len(n.Out) != 1 || n.In[0].Kind != graph.TensorArg || resultBytes(n) <= foldLimit {
 		return nil
@@ -360,7 +360,7 @@ type discardedMemory struct {
 
 // minCollectedBytes is the number of discarded bytes after which the garbage collector runs. It takes about a
 // millisecond, much less than packing these bytes.
-const minCollectedBytes = 32 << 20
+const minCollectedBytes = 16 << 20
 
 // readStorages returns the storages of the constants that nodes of the graph read unpacked, or that the graph returns.
 func readStorages(g *graph.Graph) map[*tensor.Storage]bool {

@@ -212,8 +212,9 @@ func (p *Plan) compileTile(kind tileKind) (err error) {
 func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: kind.height, Vectors: kind.vectors,
 		// If B is read in place, reading the whole last vector could exceed B.
-		Masked: p.b.inPlace || p.b.packedByFirstRow && kind.read == readAndCopy, Tiles: tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
-		Runs: []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
+		Masked: p.b.inPlace || p.b.packedByFirstRow && kind.read == readAndCopy,
+		Tiles:  tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
+		Runs:   []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
 	case kind.isPartial && tile.DynamicLanes(p.kernels.cpu):
 		spec.Lanes = tile.Dynamic

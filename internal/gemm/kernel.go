@@ -126,8 +126,8 @@ func PanelRows(dtype tensor.DType) int { return kernelsOf(dtype).mr }
 // PanelCols returns the width of packed panels of B: the number of columns of B in a panel.
 func PanelCols(dtype tensor.DType) int { return kernelsOf(dtype).nr }
 
-// ConstantPanelCols returns the width of panels (Operand.Panel) of a B that is packed once for many products. It does not
-// depend on the number of rows of A, so that all products read the same panels.
+// ConstantPanelCols returns the width of panels (Operand.Panel) of a B that is packed once for many products. It does
+// not depend on the number of rows of A, so that all products read the same panels.
 func ConstantPanelCols(dtype tensor.DType) int {
 	if set := kernelsOf(dtype); set.hasMachineCode() {
 		return set.constantPanel

@@ -70,9 +70,9 @@ type Plan struct {
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the panels of
-// A (at offset 0) and of B that a tile packs or converts, then a temporary register tile, then the tile's part of the bias. On
-// pathDot and pathAxpy, it has the copied rows of A, then the sums (at packedB), then the sums of later super-blocks
-// (at tempTile).
+// A (at offset 0) and of B that a tile packs or converts, then a temporary register tile, then the tile's part of the
+// bias. On pathDot and pathAxpy, it has the copied rows of A, then the sums (at packedB), then the sums of later
+// super-blocks (at tempTile).
 type workerLayout struct {
 	packedB, tempTile, rowBias, colBias, totalBytes int
 }

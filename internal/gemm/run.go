@@ -30,7 +30,7 @@ type execution struct {
 	ptrC, bias                       unsafe.Pointer
 	worker                           unsafe.Pointer // aligned worker scratch
 	superBlockStart, superBlockTerms int            // first term and number of terms of the current super-block of K
-	copyPanels                       bool           // whether the first register tile that reads a panel of B packs or converts it
+	copyPanels                       bool           // whether the first tile that reads a panel of B packs or converts it
 	epilogue                         func(i0, i1, j0, j1 int)
 	check                            func() // Args.Check, or nil
 	macsSinceCheck                   int    // multiply-accumulate operations since check was called
