@@ -41,9 +41,10 @@ type Graph struct {
 	// valueCount and nodeCount are the numbers of the next new value and node: see [Value.Number].
 	valueCount, nodeCount int
 
-	folded   *foldCache      // results of nodes with constant operands; shared by clones and segments
-	places   Places          // positions in the file, for errors; nil without a file
-	rejected map[int32]error // reasons of rejections, indexed by the numbers of nodes; see Draft.Reject
+	folded     *foldCache      // results of nodes with constant operands; shared by clones and segments
+	packedFrom int             // size in bytes from which constants are read packed, or 0; see ReadPacked
+	places     Places          // positions in the file, for errors; nil without a file
+	rejected   map[int32]error // reasons of rejections, indexed by the numbers of nodes; see Draft.Reject
 
 	assumed  map[string]int // assumed sizes of symbols; see Assumed
 	warnings []*Error
@@ -213,7 +214,7 @@ func (g *Graph) BoundSizes() map[string]int {
 func (g *Graph) Clone() *Graph {
 	copied := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, Labels: g.Labels, sizes: g.sizes,
 		symbolicState: g.symbolicState, nameSerial: g.nameSerial, assumed: g.assumed, warnings: g.warnings,
-		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places,
+		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places, packedFrom: g.packedFrom,
 		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}
 	// All values are allocated at once, and so are all nodes, operands and lists of results.

@@ -201,6 +201,23 @@ func (v *Value) Data() *tensor.Tensor {
 	return t
 }
 
+// ReadPacked states that the graph and clones that are made later are planned for several sizes. Large constants are
+// then packed at all sizes, so that all plans share the packed form, and none needs the constant itself. An
+// implementation that reads the elements of such a constant is chosen only if no other one can compute the node.
+func (g *Graph) ReadPacked() { g.packedFrom = minReadPacked }
+
+// minReadPacked is the size in bytes from which constants are large. Two forms of a smaller constant take little memory.
+const minReadPacked = 64 << 10
+
+// IsReadPacked reports whether the value is a constant that is not packed yet, but is to be: see [Graph.ReadPacked].
+func (v *Value) IsReadPacked() bool {
+	return v.Packed == nil && v.Const != nil && !v.Pin.SetsLayout() && v.graph != nil && v.graph.packedFrom > 0 &&
+		v.Const.Storage().Len() >= v.graph.packedFrom
+}
+
+// IsReadPacked is [Value.IsReadPacked] of operand i.
+func (c *Call) IsReadPacked(i int) bool { return c.Const(i) != nil && c.In[i].Value.IsReadPacked() }
+
 // Packed returns the description of operand i if it is packed, otherwise nil.
 func (c *Call) Packed(i int) *Packed {
 	if i < 0 || i >= len(c.In) || c.In[i].Kind != TensorArg || c.In[i].Value == nil {

@@ -3,7 +3,10 @@ package passes
 import (
 	"errors"
 	"math"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +21,7 @@ import (
 // Folding is a node whose results were computed while planning, because all its operands are constants.
 type Folding struct {
 	Node, Op string
-	Bytes    int    // size of the results; 0 for a view
+	Bytes    int    // size of the results; 0 for a view, and for a conversion that takes no memory
 	Why      string // reason of a node that a pass inserted; otherwise empty
 }
 
@@ -43,6 +46,7 @@ func foldConstants(plan *Plan) error {
 		return nil
 	}
 	foldedBefore, foldedBytes := len(plan.Folded), 0
+	plan.unpackedReads = sync.OnceValue(func() map[*tensor.Storage]bool { return readStorages(plan.Graph) })
 	plan.packInParallel(plan.Graph.Nodes[firstFolded:])
 	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded] // append copies it: unpack reads Graph.Nodes
 	for _, n := range plan.Graph.Nodes[firstFolded:] {
@@ -64,6 +68,10 @@ func foldConstants(plan *Plan) error {
 	}
 	plan.Graph.Nodes = computedInRuns
 	plan.dropConstants()
+	if plan.discarded.isLarge {
+		plan.discarded.isLarge = false
+		debug.FreeOSMemory() // the process would keep the memory for minutes
+	}
 	if foldedCount := len(plan.Folded) - foldedBefore; foldedCount > 0 {
 		plan.Note("%s into %s of constants", countText(foldedCount, "node folded", "nodes folded"),
 			machine.Bytes(foldedBytes))
@@ -71,11 +79,11 @@ func foldConstants(plan *Plan) error {
 	return nil
 }
 
-// recordFolding records that a node is folded, and returns the size of its results in bytes; 0 for a view.
+// recordFolding records that a node is folded, and returns Folding.Bytes.
 func (p *Plan) recordFolding(n *graph.Node) int {
 	p.noteFolded(n)
 	folding := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
-	if !n.IsView() {
+	if !n.IsView() && widenedConstant(n) == nil {
 		folding.Bytes = resultBytes(n)
 	}
 	p.foldBudget.usedBytes = saturatedSum(p.foldBudget.usedBytes, folding.Bytes)
@@ -110,16 +118,34 @@ func (p *Plan) resultsIfFolded(n *graph.Node) ([]*tensor.Tensor, error) {
 
 // foldResults returns the results of a node that is folded. They come from packInParallel, from another plan of the
 // graph (Graph.Fold caches results), from foldStore, or from compute.
-func (p *Plan) foldResults(n *graph.Node) ([]*tensor.Tensor, error) {
+func (p *Plan) foldResults(n *graph.Node) (data []*tensor.Tensor, err error) {
 	if result, packed := p.packedResults[n]; packed {
 		delete(p.packedResults, n)
 		return result.data, result.err
 	}
-	compute := func() ([]*tensor.Tensor, error) { return p.compute(n) }
-	if p.foldStore != nil && !n.IsView() {
-		return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return p.foldStore(n, compute) })
+	if widened := widenedConstant(n); widened != nil {
+		return p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return []*tensor.Tensor{widened}, nil })
 	}
-	return p.Graph.Fold(n, compute)
+	compute := func() ([]*tensor.Tensor, error) { return p.compute(n) }
+	computeOrFind := compute
+	if p.foldStore != nil && !n.IsView() {
+		computeOrFind = func() ([]*tensor.Tensor, error) { return p.foldStore(n, compute) }
+	}
+	data, err = p.Graph.Fold(n, computeOrFind)
+	if packing := n.Packing(); packing != nil && err == nil {
+		p.discardPacked(n.In[0].Value.Const, packing, data[0])
+	}
+	return data, err
+}
+
+// widenedConstant returns the result of a node that converts a constant from 16-bit floats to float32. The result takes
+// no memory if only implementations read it that pack it in 16 bits. widenedConstant returns nil for other nodes, and
+// for small constants, for which this would save nothing.
+func widenedConstant(n *graph.Node) *tensor.Tensor {
+	if !n.Op.Identity || n.IsView() || len(n.Out) != 1 || n.In[0].Kind != graph.TensorArg || resultBytes(n) <= foldLimit {
+		return nil
+	}
+	return n.In[0].Value.Const.Widened(n.Out[0].Meta)
 }
 
 // foldedNode is the outcome of folding a node.
@@ -186,7 +212,7 @@ func (p *Plan) shouldFold(n *graph.Node) bool {
 	if n.Op.RunDynamic != nil || n.Impl.OnDevice() || wasRejected {
 		return false
 	}
-	if n.IsView() || n.Packing() != nil {
+	if n.IsView() || n.Packing() != nil || widenedConstant(n) != nil {
 		return true
 	}
 	isChosen := hasDecisions || isSmallEnough(n)
@@ -290,6 +316,11 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	if machine.RunError() != nil { // this processor cannot run the kernels of the plan
 		return p.computeForPlanning(n)
 	}
+	if packing := n.Packing(); packing != nil {
+		packed := tensor.Empty(n.Out[0].Meta)
+		packing.Fill(p.ctx, packed, n.In[0].Value.Const)
+		return []*tensor.Tensor{packed}, nil
+	}
 	return p.runKernel(kernel, n)
 }
 
@@ -324,6 +355,67 @@ func atHints(n *graph.Node) *graph.Node {
 		copied.Attrs = attrs
 	}
 	return &copied
+}
+
+// discardPacked frees the memory of a constant that was packed, unless a node reads its elements, or they cannot be
+// restored from the packed data. Constants that cannot be discarded (see [tensor.Storage.Discard]) keep their memory.
+func (p *Plan) discardPacked(constant *tensor.Tensor, packing *graph.Packing, packed *tensor.Tensor) {
+	freed := 0
+	if narrow := constant.Narrow(); narrow != nil {
+		if !p.unpackedReads()[constant.Storage()] && constant.Storage().Discard(nil) {
+			freed = constant.Storage().Len()
+		}
+		if narrow.DType == packing.DType { // else the elements before the conversion were not packed
+			constant = narrow
+		}
+	}
+	meta, storage := constant.Meta, constant.Storage()
+	isWhole := meta.Numel()*meta.DType.Size() == storage.Len() && meta.IsNonOverlappingAndDense()
+	restore := func(dst []byte) {
+		packing.Unpack(tensor.Must(tensor.FromStorage(meta, tensor.StorageOf(dst))), packed)
+	}
+	if packing.Unpack != nil && isWhole && !p.unpackedReads()[storage] && storage.Discard(restore) {
+		freed += storage.Len()
+	}
+	p.discarded.Lock()
+	defer p.discarded.Unlock()
+	// The garbage collector runs when the heap has doubled, but weights and their packed forms would double it.
+	if p.discarded.bytes += freed; p.discarded.bytes >= minCollectedBytes {
+		p.discarded.bytes, p.discarded.isLarge = 0, true
+		runtime.GC()
+	}
+}
+
+// discardedMemory counts the memory of constants that discardPacked has freed.
+type discardedMemory struct {
+	sync.Mutex
+	bytes   int  // freed since the garbage collector was called
+	isLarge bool // whether it was called
+}
+
+// minCollectedBytes is the number of discarded bytes after which the garbage collector runs. It takes about a
+// millisecond, much less than packing these bytes.
+const minCollectedBytes = 16 << 20
+
+// readStorages returns the storages of the constants that nodes of the graph read unpacked, or that the graph returns.
+func readStorages(g *graph.Graph) map[*tensor.Storage]bool {
+	read := map[*tensor.Storage]bool{}
+	add := func(v *graph.Value) {
+		if v.Const != nil && v.Packed == nil {
+			read[v.Const.Storage()] = true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, arg := range n.In {
+			if arg.Kind == graph.TensorArg && n.Packing() == nil {
+				add(arg.Value)
+			}
+		}
+	}
+	for _, output := range g.Outputs {
+		add(output.Value)
+	}
+	return read
 }
 
 // computeForPlanning is [Plan.compute] for a plan that this processor cannot run. Packed constants get no data: no

@@ -179,8 +179,9 @@ func (b *BoundPlan) Changed(i int) bool { return b.bound.Changed[i] }
 // At returns the plan at the given sizes of the symbols. base is the plan at other sizes, or nil: At shares with it what
 // does not change. At returns a [*Misfit] if the decisions cannot be applied at these sizes. The context can cancel it.
 func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*BoundPlan, error) {
-	plan := *t.plan
-	plan.ctx = ctx
+	made := t.plan
+	plan := &Plan{ctx: ctx, Strategy: made.Strategy, strategy: made.strategy, profile: made.profile, exact: made.exact,
+		profileAdjusted: made.profileAdjusted, device: made.device, decisionsToFollow: made.decisionsToFollow}
 	var baseGraph *graph.Bound
 	if base != nil {
 		baseGraph = base.bound
@@ -206,7 +207,6 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 		}
 	}
 	if len(plan.decisionsToFollow.placedValues) > 0 {
-		plan.Placed = nil
 		plan.placeAtNodes(func(i int) bool { return bound.Changed[i] })
 	}
 	for i, n := range plan.Graph.Nodes {
@@ -218,7 +218,7 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 			return nil, misfitError("%s: %v", n.Name, err)
 		}
 	}
-	return &BoundPlan{&plan, bound}, nil
+	return &BoundPlan{plan, bound}, nil
 }
 
 // apply sets the implementation of a node.

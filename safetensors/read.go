@@ -331,7 +331,7 @@ func (f *File) storage(e entry) (*tensor.Storage, error) {
 	if f.data != nil && isAligned(f.data[e.begin:e.end], e.meta.DType.Size()) && !isBool {
 		return tensor.StorageOf(f.data[e.begin:e.end:e.end]), nil
 	}
-	s := tensor.NewStorage(int(e.end - e.begin)) // fits an int: it is the size of a checked meta
+	s := tensor.NewWeights(int(e.end - e.begin)) // fits an int: it is the size of a checked meta
 	r := io.NewSectionReader(f.source, f.dataStart+e.begin, e.end-e.begin)
 	if _, err := io.ReadFull(r, s.Bytes()); err != nil {
 		return nil, rewordReadError(err)

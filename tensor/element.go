@@ -42,7 +42,7 @@ func (t *Tensor) element(index []int) unsafe.Pointer {
 		panic(fmt.Sprintf("tensor: index %s of %v is outside the storage of %d bytes", ListString(index), t.Meta,
 			t.storage.Len()))
 	}
-	return unsafe.Pointer(&t.storage.data[offset*size])
+	return unsafe.Pointer(&t.storage.Bytes()[offset*size])
 }
 
 // At returns the element at a logical index as a Scalar, for any dtype. The index has one number for each dimension,

@@ -18,6 +18,7 @@ type Storage struct {
 	// recyclableBytes is the number of bytes, from the start of data, that the pool may recycle. It is 0 if other
 	// storage may share them.
 	recyclableBytes int
+	deferred        *deferred // the bytes of storage that may leave memory; data is then nil
 }
 
 // NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative. If the process may not
@@ -67,13 +68,21 @@ func (s *Storage) Bytes() []byte {
 	if s.released {
 		panic("tensor: " + errUsedAfterRelease.Error())
 	}
+	if s.deferred != nil {
+		return s.deferred.bytes()
+	}
 	return s.data
 }
 
 // Len returns the size in bytes, or 0 for nil storage. It panics after [Storage.Release].
 //
 //go:noinline // saves compile time: it has many callers, none of them hot
-func (s *Storage) Len() int { return len(s.Bytes()) }
+func (s *Storage) Len() int {
+	if s != nil && s.deferred != nil {
+		return s.deferred.size
+	}
+	return len(s.Bytes())
+}
 
 // Tensor is a Meta over Storage. The functions that make a tensor check that the storage holds all elements of the
 // meta. Methods that read or write elements repeat this check, because callers can change the meta, and because the
@@ -219,10 +228,11 @@ func (t *Tensor) Pointer() unsafe.Pointer {
 	if t.Numel() == 0 || t.storage.Len() == 0 {
 		return nil
 	}
-	if byteOffset := t.Offset * t.DType.Size(); byteOffset < 0 || byteOffset >= len(t.storage.data) {
-		panic(fmt.Sprintf("tensor: offset %d is outside the storage of %d bytes", t.Offset, len(t.storage.data)))
+	bytes, byteOffset := t.storage.Bytes(), t.Offset*t.DType.Size()
+	if byteOffset < 0 || byteOffset >= len(bytes) {
+		panic(fmt.Sprintf("tensor: offset %d is outside the storage of %d bytes", t.Offset, len(bytes)))
 	}
-	return unsafe.Pointer(&t.storage.data[t.Offset*t.DType.Size()])
+	return unsafe.Pointer(&bytes[byteOffset])
 }
 
 // View returns a tensor over the same storage with the meta m. It fails where [FromStorage] fails.

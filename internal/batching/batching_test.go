@@ -201,10 +201,10 @@ func TestBranchOfBatchSize(t *testing.T) {
 // linear returns a graph whose implementations differ for one row and for eight rows.
 func linear(t *testing.T) *graph.Graph {
 	t.Helper()
-	weight := tensor.Zeros(tensor.Float32, 1000, 512)
+	weight := tensor.Zeros(tensor.Float32, 1000, 16) // small: a large one is packed for all rows
 	fill(weight)
 	g := graph.New("linear", kernels.Lookup)
-	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 512})
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"}, graph.Dim{Size: 16})
 	g.Output("y", op.Linear(x, g.Constant("w", weight), nil))
 	require.NoError(t, g.Err())
 	return g
@@ -228,12 +228,12 @@ func TestReplacedImplementations(t *testing.T) {
 		require.NoError(t, err)
 		a, err := Prove(t.Context(), p, g, "N", 64, true)
 		require.NoError(t, err)
-		whole := tensor.Zeros(tensor.Float32, 8, 512)
+		whole := tensor.Zeros(tensor.Float32, 8, 16)
 		fill(whole)
 		var runs []*Run
 		for i := range 8 {
-			row := tensor.Zeros(tensor.Float32, 1, 512)
-			copy(row.Storage().Bytes(), whole.Storage().Bytes()[i*2048:][:2048])
+			row := tensor.Zeros(tensor.Float32, 1, 16)
+			copy(row.Storage().Bytes(), whole.Storage().Bytes()[i*64:][:64])
 			runs = append(runs, a.NewRun(t.Context(), map[string]*tensor.Tensor{"x": row}))
 		}
 		joined := a.Batch(runs, 8)

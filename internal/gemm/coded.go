@@ -45,6 +45,10 @@ type registerTileSizes struct {
 	cpu       machine.Features
 	panelRows int // rows of a packed panel of A: one register tile, or two register tiles of half the height
 	vectors   int // number of vectors of a panel of B
+	// constantVectors is the number of vectors of a panel of a constant B: see ConstantPanelCols. The panel suits a single
+	// row of A, whose sums need enough vectors to hide the latency of additions, as well as many rows. Two vectors of
+	// AVX-512 were measured to be as fast as four, and faster if A has 6 to 64 rows, because a panel stays longer in L1.
+	constantVectors int
 	// maxHeights[v] is the greatest height of register tiles of v vectors. At this height the accumulators and the
 	// elements of A just fit the registers. On arm64, the elements of A take one register for each row: a register has
 	// several consecutive terms (elements along K) of one row.
@@ -53,9 +57,9 @@ type registerTileSizes struct {
 
 // tileSizesByFeatures lists the sizes of register tiles for each set of features with machine code, best first.
 var tileSizesByFeatures = []registerTileSizes{
-	{cpu: machine.AVX512, panelRows: 12, vectors: 4, maxHeights: [...]int{0, 14, 12, 8, 6}},
-	{cpu: machine.AVX2, panelRows: 12, vectors: 2, maxHeights: [...]int{0, 12, 6, 0, 0}},
-	{cpu: machine.NEON, panelRows: 8, vectors: 4, maxHeights: [...]int{0, 12, 9, 7, 5}},
+	{cpu: machine.AVX512, panelRows: 12, vectors: 4, constantVectors: 2, maxHeights: [...]int{0, 14, 12, 8, 6}},
+	{cpu: machine.AVX2, panelRows: 12, vectors: 2, constantVectors: 2, maxHeights: [...]int{0, 12, 6, 0, 0}},
+	{cpu: machine.NEON, panelRows: 8, vectors: 4, constantVectors: 4, maxHeights: [...]int{0, 12, 9, 7, 5}},
 }
 
 // machineCodeSets lists the kernel sets with machine code for a dtype on this processor, best first.
@@ -73,7 +77,6 @@ func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
 
 // machineCodeSet returns the kernel set with machine code for a dtype.
 func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
-	const narrowVectors = 2                    // vectors of a narrow panel
 	thin, ok := thinRoutines[sizes.cpu][dtype] // in assembly, for products with few rows or columns
 	if !ok {
 		thin = portable[dtype].thinKernels
@@ -85,7 +88,7 @@ func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
 		sharedLoops: portable[dtype].sharedLoops}
 	_, bytes := tile.VectorRegisters(sizes.cpu)
 	kernels.lanes = bytes / kernels.elemBytes
-	kernels.nr, kernels.narrowPanel = sizes.vectors*kernels.lanes, narrowVectors*kernels.lanes
+	kernels.nr, kernels.constantPanel = sizes.vectors*kernels.lanes, sizes.constantVectors*kernels.lanes
 	return kernels
 }
 
@@ -148,6 +151,7 @@ func (p *Plan) compile() error {
 	}
 	p.callsSpanPanels = p.spansPanels()
 	p.prefetchResultInLoop = p.prefetchesResult() && !p.callsSpanPanels
+	p.prefetchesOwnPanel = p.tilesPerStrip() == 1
 	p.prefetchInterval = powerOfTwoAtMost(p.tilesPerStrip())
 	for _, rows := range blockSizes(p.spec.M, p.tileRows, p.mTiles, p.rowsPerBlock) {
 		for _, cols := range blockSizes(p.spec.N, p.tileCols, p.nTiles, p.b.panelWidth) {
@@ -169,8 +173,11 @@ func (p *Plan) compileBlock(rows, cols int) error {
 		}
 	}
 	reads := []readMode{readDirect}
-	if p.b.packedByFirstRow { // the first register tiles that read a panel of B also pack it
+	switch {
+	case p.b.packedByFirstRow: // the first register tiles that read a panel of B also pack it
 		reads = []readMode{readDirect, readAndCopy, readCopied}
+	case p.b.convertedOnce:
+		reads = []readMode{readAndCopy, readCopied}
 	}
 	isPartial, vectors := cols%p.kernels.lanes > 0, p.kernels.vectors(cols)
 	stacks, count := p.stacks(rows, vectors)
@@ -205,8 +212,9 @@ func (p *Plan) compileTile(kind tileKind) (err error) {
 func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	spec := &tile.Spec{ElemBytes: p.kernels.elemBytes, Rows: kind.height, Vectors: kind.vectors,
 		// If B is read in place, reading the whole last vector could exceed B.
-		Masked: p.b.inPlace || kind.read == readAndCopy, Tiles: tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
-		Runs: []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
+		Masked: p.b.inPlace || p.b.packedByFirstRow && kind.read == readAndCopy,
+		Tiles:  tile.Loop{InStep: tile.Dynamic, OutStep: tile.Dynamic},
+		Runs:   []tile.Run{{InStep: p.kernels.elemBytes, VecStep: tile.Dynamic, Terms: tile.Dynamic}}}
 	switch {
 	case kind.isPartial && tile.DynamicLanes(p.kernels.cpu):
 		spec.Lanes = tile.Dynamic
@@ -215,6 +223,9 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	}
 	spec.Prefetch = p.rowPrefetches(kind.read, kind.vectors, kind.height)
 	spec.PrefetchedLines = p.prefetchLines[kind.read]
+	if kind.read != readCopied {
+		spec.Half = p.b.half
+	}
 	if kind.read == readAndCopy {
 		spec.PackedStep = p.b.panelWidth * p.kernels.elemBytes
 	}
@@ -230,7 +241,7 @@ func (p *Plan) tileSpec(kind tileKind) *tile.Spec {
 	spec.Epilogue = p.tileEpilogue(kind.store)
 	readsResult := len(spec.Epilogue) > 0 && spec.Epilogue[0].Op == tile.AddResult
 	if readsResult { // prefetch it before the loop, unless rowPrefetches does so in the loop
-		spec.PrefetchResult = !p.prefetchResultInLoop || kind.read != readDirect
+		spec.PrefetchResult = !p.prefetchResultInLoop || p.prefetchesRowsOfB(kind.read)
 	}
 	return spec
 }

@@ -3,6 +3,7 @@ package gemm
 import (
 	"unsafe"
 
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -20,10 +21,10 @@ type kernelSet struct {
 
 	// The following fields are for machine code.
 
-	cpu         machine.Features    // processor features that the code uses
-	lanes       int                 // number of elements of a vector of the processor
-	maxHeights  [maxVectors + 1]int // by number of vectors in a row of a register tile: greatest number of rows
-	narrowPanel int                 // width of panels of B if A has few rows
+	cpu           machine.Features    // processor features that the code uses
+	lanes         int                 // number of elements of a vector of the processor
+	maxHeights    [maxVectors + 1]int // by number of vectors in a row of a register tile: greatest number of rows
+	constantPanel int                 // width of panels of a B that is packed once: see ConstantPanelCols
 }
 
 // thinKernels has the routines for products with few rows or columns.
@@ -125,22 +126,37 @@ func PanelRows(dtype tensor.DType) int { return kernelsOf(dtype).mr }
 // PanelCols returns the width of packed panels of B: the number of columns of B in a panel.
 func PanelCols(dtype tensor.DType) int { return kernelsOf(dtype).nr }
 
-// PanelColsOf returns the best width of packed B panels (Operand.Panel) for a product with the given number of rows of
-// A. If A has at most moderateRows (128) rows, the time to read B from memory dominates. A narrow panel stays in L1
-// from tile to tile, so that the bandwidth of L2 is free for loading the next panel.
-func PanelColsOf(dtype tensor.DType, rows int) int {
-	set := kernelsOf(dtype)
-	// Several register tiles read each panel, one after another.
-	hasSeveralTiles := set.hasMachineCode() && rows > set.maxHeights[set.vectors(set.nr)]
-	if hasSeveralTiles && rows <= moderateRows {
-		return set.narrowPanel
+// ConstantPanelCols returns the width of panels (Operand.Panel) of a B that is packed once for many products. It does
+// not depend on the number of rows of A, so that all products read the same panels.
+func ConstantPanelCols(dtype tensor.DType) int {
+	if set := kernelsOf(dtype); set.hasMachineCode() {
+		return set.constantPanel
 	}
-	return set.nr
+	return kernelsOf(dtype).nr
 }
 
-// hasPanel reports whether the kernel set supports the panel width of operand b.
-func (s *kernelSet) hasPanel(b Operand) bool {
-	return b.Panel == 0 || b.Source == Prepacked && (b.Panel == s.nr || s.hasMachineCode() && b.Panel == s.narrowPanel)
+// HasMachineCode reports whether register tiles of a dtype run machine code.
+func HasMachineCode(dtype tensor.DType) bool {
+	set := kernelsOf(dtype)
+	return set != nil && set.hasMachineCode()
+}
+
+// ReadsHalves reports whether products of a dtype can read a Prepacked B with elements of the dtype half: see
+// Operand.Half. The results have the same bits as with a B that is converted beforehand.
+func ReadsHalves(dtype, half tensor.DType) bool {
+	return dtype == tensor.Float32 && halfFormats[half] != target.NotHalf && HasMachineCode(dtype)
+}
+
+// halfFormats has the formats of 16-bit floats, by dtype.
+var halfFormats = map[tensor.DType]target.Half{tensor.Float16: target.Float16, tensor.BFloat16: target.BFloat16}
+
+// hasPanels reports whether the kernel set supports the width and the dtype of the panels of operand b.
+func (s *kernelSet) hasPanels(b Operand) bool {
+	hasWidth := b.Panel == 0 || b.Source == Prepacked &&
+		(b.Panel == s.nr || s.hasMachineCode() && b.Panel == s.constantPanel)
+	hasDType := b.Half == 0 || b.Source == Prepacked && s.hasMachineCode() && s.elemBytes == tensor.Float32.Size() &&
+		halfFormats[b.Half] != target.NotHalf
+	return hasWidth && hasDType
 }
 
 // zeroRow is the initial value of tiles that overwrite C. It is one row of zeros, as wide as the widest register

@@ -1,6 +1,9 @@
 package gemm
 
-import "github.com/graphrun/graphrun/internal/machine"
+import (
+	"github.com/graphrun/graphrun/internal/jit/target"
+	"github.com/graphrun/graphrun/internal/machine"
+)
 
 // This file decides how the tiled path reads the operands: in place, from panels that are packed once for all tiles, or
 // from panels that each tile packs separately. A lane is a row of A or a column of B. A panel holds a few adjacent
@@ -8,14 +11,19 @@ import "github.com/graphrun/graphrun/internal/machine"
 
 // operandPlan describes how the tiled path passes one operand to the kernels.
 type operandPlan struct {
-	source                 Source
-	packedOnce             bool // whether a phase packs the operand for all tiles; else each tile packs separate panels
-	inPlace                bool // whether all tiles read the operand in place, without packing
-	packedByFirstRow       bool // whether the first row of tiles reads the operand in place and also packs it
-	panelWidth             int  // width of a panel, in lanes
-	elemBytes              int  // bytes of an element
-	extent                 int  // number of lanes: M or N
-	laneStride, termStride int  // strides from lane to lane and along K, in elements
+	source           Source
+	packedOnce       bool // whether a phase packs the operand for all tiles; else each tile packs separate panels
+	inPlace          bool // whether all tiles read the operand in place, without packing
+	packedByFirstRow bool // whether the first row of tiles reads the operand in place and also packs it
+	// half is the format of prepacked panels of 16-bit floats. The register tiles convert the elements to float32. If
+	// convertedOnce is set, the first register tile of a strip also stores the converted panel in the worker's scratch, for
+	// the other tiles of the strip.
+	half                   target.Half
+	convertedOnce          bool
+	panelWidth             int // width of a panel, in lanes
+	elemBytes              int // bytes of an element
+	extent                 int // number of lanes: M or N
+	laneStride, termStride int // strides from lane to lane and along K, in elements
 }
 
 // chooseOperandAccess decides how the tiled path reads each operand. It sets kc, a and b, and may exchange A and B.
@@ -38,6 +46,9 @@ func (p *Plan) chooseOperandAccess() {
 	}
 	if spec.B.Panel > 0 {
 		p.b.panelWidth = spec.B.Panel
+	}
+	if spec.B.Half != 0 {
+		p.b.half, p.b.elemBytes = halfFormats[spec.B.Half], spec.B.Half.Size()
 	}
 	if p.kernels.hasMachineCode() {
 		p.chooseInPlace()

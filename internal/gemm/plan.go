@@ -2,7 +2,11 @@ package gemm
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
+	"weak"
 
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -61,13 +65,14 @@ type Plan struct {
 	prefetchResultInLoop bool              // rows of the result are prefetched in the loop over terms, not before it
 	prefetchLines        [numReadModes]int // cache lines of B that an iteration prefetches; see linesToPrefetch
 	callsSpanPanels      bool              // one call processes several panels of B; see spansPanels
+	prefetchesOwnPanel   bool              // the prefetched lines belong to the panel that the tile reads
 	recorded             *recordedCalls    // the calls of machine code of every run; nil if they are not recorded
 }
 
 // workerLayout holds offsets into an aligned worker scratch, in bytes. On the tiled path, the scratch has the panels of
-// A (at offset 0) and of B that a tile packs, then a temporary register tile, then the tile's part of the bias. On
-// pathDot and pathAxpy, it has the copied rows of A, then the sums (at packedB), then the sums of later super-blocks
-// (at tempTile).
+// A (at offset 0) and of B that a tile packs or converts, then a temporary register tile, then the tile's part of the
+// bias. On pathDot and pathAxpy, it has the copied rows of A, then the sums (at packedB), then the sums of later
+// super-blocks (at tempTile).
 type workerLayout struct {
 	packedB, tempTile, rowBias, colBias, totalBytes int
 }
@@ -77,8 +82,42 @@ func NewPlan(spec Spec) (*Plan, error) {
 	if !Multiplies(spec.DType) {
 		return nil, fmt.Errorf("gemm: products of dtype %v are not supported", spec.DType)
 	}
-	return newPlan(kernelsOf(spec.DType), spec, sharedElems)
+	set := kernelsOf(spec.DType)
+	key := planKey{spec, set.name}
+	plans.Lock()
+	shared := plans.byKey[key].Value()
+	plans.Unlock()
+	if shared != nil {
+		return shared, nil
+	}
+	plan, err := newPlan(set, spec, sharedElems)
+	if err != nil {
+		return nil, err
+	}
+	plans.Lock()
+	defer plans.Unlock()
+	plans.byKey[key] = weak.Make(plan)
+	runtime.AddCleanup(plan, func(key planKey) {
+		plans.Lock()
+		defer plans.Unlock()
+		if plans.byKey[key].Value() == nil { // otherwise another plan has replaced it
+			delete(plans.byKey, key)
+		}
+	}, key)
+	return plan, nil
 }
+
+// planKey identifies a plan: NewPlan returns the same plan for equal keys, as long as it is in use. A program has
+// compiled graphs for many sets of sizes, in which most products are equal.
+type planKey struct {
+	spec    Spec
+	kernels string
+}
+
+var plans = struct {
+	sync.Mutex
+	byKey map[planKey]weak.Pointer[Plan]
+}{byKey: map[planKey]weak.Pointer[Plan]{}}
 
 // newPlan makes a plan as NewPlan does, for a given kernel set. maxShared is the maximum number of elements in shared
 // panels.
@@ -139,6 +178,7 @@ func (p *Plan) planTiled(maxShared int) {
 	p.tileRows, p.tileCols, p.mTiles, p.nTiles = tiling.tileRows, tiling.tileCols, tiling.mTiles, tiling.nTiles
 	p.a.packedOnce, p.b.packedOnce = tiling.shareA, tiling.shareB
 	p.rowsPerBlock = p.blockRows()
+	p.b.convertedOnce = p.b.half != target.NotHalf && p.tilesPerStrip() > 1
 	// A tile of the first row gets enough columns for a unit of parallel work, but at most p.tileCols, because worker
 	// scratch has room for p.tileCols elements of the bias.
 	panelMACs := p.tileRows * p.b.panelWidth * min(spec.K, p.kc)
@@ -181,6 +221,9 @@ func (p *Plan) layOutWorkerScratch() {
 	layout.tempTile = layout.packedB
 	if p.b.packsPerTile() {
 		layout.tempTile += alignedBytes(p.tileCols * p.kc)
+	}
+	if p.b.convertedOnce {
+		layout.tempTile += alignedBytes(p.b.panelWidth * p.kc)
 	}
 	layout.rowBias = layout.tempTile + alignedBytes(max(p.kernels.mr, maxHeight)*p.kernels.nr)
 	layout.colBias = layout.rowBias

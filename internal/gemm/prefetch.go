@@ -44,7 +44,7 @@ func (p *Plan) linesToPrefetch(read readMode) int {
 		return 0
 	}
 	tiles := p.tilesPerStrip()
-	lines := tile.DefaultUnroll * p.b.panelWidth * p.kernels.elemBytes / machine.LineBytes // read by an iteration
+	lines := tile.DefaultUnroll * p.b.panelWidth * p.b.elemBytes / machine.LineBytes // read by an iteration
 	if tiles == 1 && read == readDirect {
 		return lines // of the tile's own panel
 	}
@@ -57,13 +57,16 @@ func (p *Plan) rowPrefetches(read readMode, vectors, height int) []tile.Prefetch
 	elems := vectors * p.kernels.lanes // of a row of the tile
 	rowLines := ceilDiv(elems*p.kernels.elemBytes, machine.LineBytes)
 	switch {
-	case read != readDirect: // rows of B: each of the strip's n tiles prefetches about kc/n of the kc rows
+	case p.prefetchesRowsOfB(read): // each of the strip's n tiles prefetches about kc/n of the kc rows
 		return []tile.Prefetch{{Lines: rowLines, Every: p.prefetchInterval}}
 	case p.prefetchResultInLoop: // prefetch each of the tile's rows of the result during the kc terms of a block
 		return []tile.Prefetch{{Lines: rowLines, Every: powerOfTwoAtMost(p.kc / height)}}
 	}
 	return nil
 }
+
+// prefetchesRowsOfB reports whether register tiles that read B in the given mode prefetch rows of B in place.
+func (p *Plan) prefetchesRowsOfB(read readMode) bool { return read != readDirect && !p.b.convertedOnce }
 
 // powerOfTwoAtMost returns the greatest power of two that is at most n. If n is less than DefaultUnroll, the number of
 // terms of an iteration, it returns DefaultUnroll.
@@ -88,17 +91,19 @@ func (t *tileState) setLinePrefetch(args *jit.Args, b *operandView, column int) 
 	if lines[readDirect] == 0 && lines[readCopied] == 0 {
 		return
 	}
-	prefetchesOwnPanel := lines[readDirect] > maxPrefetchLines // only a single tile prefetches more lines
 	hasNextPanel := column+panelWidth < t.spec.N
 	prefetchedColumn, aheadBytes := column, 0 // if there is no next panel, this panel is prefetched again
 	switch {
-	case prefetchesOwnPanel:
+	case t.Plan.prefetchesOwnPanel:
 		aheadBytes = prefetchBytes
 	case hasNextPanel:
 		prefetchedColumn += panelWidth
 	}
 	args.Ptr[tile.Prefetched] = b.base
-	args.Row[tile.Prefetched] = b.laneOffset(prefetchedColumn-t.j0)*t.kernels.elemBytes + aheadBytes
+	args.Row[tile.Prefetched] = b.laneOffset(prefetchedColumn-t.j0)*b.elemBytes + aheadBytes
+	if t.Plan.b.convertedOnce {
+		args.Ptr[tile.Prefetched], args.Row[tile.Prefetched] = t.memoryB.operand, t.prepackedOffset(prefetchedColumn)
+	}
 }
 
 // setRowPrefetch sets the address from which the tiles of a strip prefetch rows of B. column is the first column of the
@@ -130,7 +135,7 @@ func (t *tileState) advancePrefetches(args *jit.Args, tiles tileRun) {
 	iterations := t.kc / tile.DefaultUnroll // of a tile
 	lines := tiles.count * iterations * t.Plan.prefetchLines[tiles.read]
 	args.Row[tile.Prefetched] += lines * machine.LineBytes
-	if tiles.read != readDirect {
+	if t.Plan.prefetchesRowsOfB(tiles.read) {
 		iterationsPerRow := t.Plan.prefetchInterval / tile.DefaultUnroll
 		rows := tiles.count * ceilDiv(iterations, iterationsPerRow)
 		args.Row[tile.PrefetchOperands] += rows * args.Step[tile.PrefetchStep]

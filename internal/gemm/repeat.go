@@ -53,7 +53,7 @@ func (p *Plan) recordCalls() {
 	isLarge := spec.M*spec.N > recordedMACs/spec.K
 	// Calls are recorded only if there is one block of K, and no packing, copy of the bias, temporary tile or prefetched
 	// result.
-	packs := p.a.createsPanels() || p.b.createsPanels()
+	packs := p.a.createsPanels() || p.b.createsPanels() || p.b.convertedOnce
 	copiesBias := spec.Bias != NoBias && spec.BiasStride != 1
 	usesTemporary, hasSeveralBlocks := spec.CColStride != 1, p.kc < spec.K
 	if isLarge || packs || copiesBias || usesTemporary || hasSeveralBlocks || p.prefetchResultInLoop {

@@ -30,7 +30,7 @@ type execution struct {
 	ptrC, bias                       unsafe.Pointer
 	worker                           unsafe.Pointer // aligned worker scratch
 	superBlockStart, superBlockTerms int            // first term and number of terms of the current super-block of K
-	copyPanels                       bool           // whether the first register tile that reads a panel of B packs it
+	copyPanels                       bool           // whether the first tile that reads a panel of B packs or converts it
 	epilogue                         func(i0, i1, j0, j1 int)
 	check                            func() // Args.Check, or nil
 	macsSinceCheck                   int    // multiply-accumulate operations since check was called
@@ -51,7 +51,7 @@ func (p *Plan) Run(phase, tile int, args *Args, worker []byte) {
 	}
 	x := p.execution(args, worker)
 	superBlock, work := p.phase(phase)
-	x.copyPanels = p.b.packedByFirstRow && work != computeOtherRows
+	x.copyPanels = p.b.packedByFirstRow && work != computeOtherRows || p.b.convertedOnce
 	x.setSuperBlock(superBlock, args.Shared)
 	if work == packOnly {
 		x.runPack(tile)
@@ -209,6 +209,7 @@ type operandView struct {
 	laneStride  int            // distance between lanes, for an operand read in place
 	termStride  int            // distance between terms
 	inPlace     bool
+	elemBytes   int // bytes of an element
 }
 
 // laneOffset returns the offset of a lane from base, in elements. Lane 0 is the tile's first lane.
@@ -225,12 +226,15 @@ func (x *execution) locate(view *operandView, operand *operandPlan, memory *oper
 	part operandPart) {
 	k0, l0, panelWidth := part.k0, part.l0, operand.panelWidth
 	view.panelWidth, view.termStride, view.inPlace = panelWidth, panelWidth, operand.inPlace
+	view.elemBytes = operand.elemBytes
 	switch {
+	case operand.convertedOnce: // one panel after another is converted to the same memory
+		view.base, view.panelStride, view.elemBytes = ownPanels, 0, x.kernels.elemBytes
 	case operand.inPlace:
 		view.base = x.elem(memory.operand, l0*operand.laneStride+k0*operand.termStride)
 		view.laneStride, view.termStride = operand.laneStride, operand.termStride
 	case operand.source == Prepacked: // panels of K terms
-		view.base = x.elem(memory.operand, l0*x.spec.K+k0*panelWidth)
+		view.base = unsafe.Add(memory.operand, (l0*x.spec.K+k0*panelWidth)*operand.elemBytes)
 		view.panelStride = panelWidth * x.spec.K
 	case operand.packedOnce: // shared panels of superBlockTerms terms
 		view.base = x.elem(memory.shared, l0*x.superBlockTerms+(k0-x.superBlockStart)*panelWidth)

@@ -42,8 +42,11 @@ type Operand struct {
 	Source    Source
 	RowStride int
 	ColStride int
-	// Panel is the number of columns of a panel of a Prepacked B: PanelCols or PanelColsOf. 0 means PanelCols.
+	// Panel is the number of columns of a panel of a Prepacked B: PanelCols or ConstantPanelCols. 0 means PanelCols.
 	Panel int
+	// Half is the dtype of a Prepacked B with 16-bit floats, which register tiles convert to Spec.DType: see ReadsHalves.
+	// Otherwise it is 0, and B has Spec.DType.
+	Half tensor.DType
 }
 
 // Bias selects a vector that is added to every row or column of the product.
@@ -88,17 +91,17 @@ type Args struct {
 
 var (
 	errShape     = errors.New("gemm: M, N and K must not be negative")
-	errOption    = errors.New("gemm: the spec has a source, bias, algorithm or panel width that does not exist")
+	errOption    = errors.New("gemm: the spec has a source, bias, algorithm or panels that do not exist")
 	errAlgorithm = errors.New("gemm: the requested algorithm cannot compute the product")
 )
 
 // check returns an error if the spec is invalid, or if the kernel set (the inner loops for the dtype) does not support
-// the panel width of B.
+// the panels of B.
 func (s *Spec) check(set *kernelSet) error {
 	switch {
 	case s.M < 0 || s.N < 0 || s.K < 0:
 		return errShape
-	case s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Algorithm > Tiled || !set.hasPanel(s.B):
+	case s.A.Source > Custom || s.B.Source > Custom || s.Bias > BiasCols || s.Algorithm > Tiled || !set.hasPanels(s.B):
 		return errOption
 	case !s.isEmpty() && !Supports(*s, s.Algorithm):
 		return errAlgorithm

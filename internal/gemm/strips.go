@@ -95,7 +95,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 	t.setLinePrefetch(args, b, s.col)
 	tiles := tileRun{row: s.row, col: s.col, cols: s.cols, store: store, read: readDirect}
 	if t.callsSpanPanels {
-		args.Step[tile.VecTile] = b.laneOffset(t.Plan.b.panelWidth) * t.kernels.elemBytes
+		args.Step[tile.VecTile] = b.laneOffset(t.Plan.b.panelWidth) * b.elemBytes
 		// The stack has one register tile for each panel, so all its tiles have the same rows.
 		tiles.stack, tiles.count = tileStack{height: s.rows, count: s.panels}, s.panels
 		t.computeTiles(args, a, tiles)
@@ -118,7 +118,7 @@ func (t *tileState) computeStrip(args *jit.Args, a, b *operandView, s strip) {
 func (t *tileState) computeStacks(args *jit.Args, a *operandView, tiles tileRun, tilesPerCall int) {
 	stripRow := tiles.row
 	var tilesDone [len(t.stacks)]int // by stack: the number of tiles that are computed
-	if isFirstWithPanel := stripRow == t.i0; t.copyPanels && isFirstWithPanel {
+	if isFirstWithPanel := stripRow == t.i0 || t.Plan.b.convertedOnce; t.copyPanels && isFirstWithPanel {
 		tiles.stack, tiles.count, tiles.read = t.stacks[0], 1, readAndCopy
 		t.computeAndCopyPanel(args, a, tiles)
 		tilesDone[0], tiles.read = 1, readCopied
@@ -139,8 +139,8 @@ func (t *tileState) computeStacks(args *jit.Args, a *operandView, tiles tileRun,
 	}
 }
 
-// computeAndCopyPanel computes the first register tile of a stack. It reads B in place, and copies the panel for the
-// other tiles of the stack. Afterwards, operand B in args is the panel again.
+// computeAndCopyPanel computes the first register tile of a stack. It reads B in place or in 16-bit floats, and copies
+// the panel for the other tiles of the stack. Afterwards, operand B in args is the panel again.
 func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first tileRun) {
 	elemBytes, termStride := t.kernels.elemBytes, t.Plan.b.termStride
 	panel, panelOffset, panelStep := args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm]
@@ -149,9 +149,18 @@ func (t *tileState) computeAndCopyPanel(args *jit.Args, a *operandView, first ti
 	// Read term k0 of B, from the first column on. In place, the columns of a term are contiguous.
 	args.Ptr[tile.Vec], args.Row[tile.Vec] = t.memoryB.operand, (t.k0*termStride+first.col)*elemBytes
 	args.Step[tile.VecTerm] = termStride * elemBytes
-	t.setRowPrefetch(args, first.col)
+	if t.Plan.b.convertedOnce {
+		args.Row[tile.Vec], args.Step[tile.VecTerm] = t.prepackedOffset(first.col), t.Plan.b.panelWidth*t.Plan.b.elemBytes
+	} else {
+		t.setRowPrefetch(args, first.col)
+	}
 	t.computeTiles(args, a, first)
 	args.Ptr[tile.Vec], args.Row[tile.Vec], args.Step[tile.VecTerm] = panel, panelOffset, panelStep
+}
+
+// prepackedOffset returns the offset in bytes, from a prepacked B, of term k0 of the panel at a column.
+func (t *tileState) prepackedOffset(column int) int {
+	return (column*t.spec.K + t.k0*t.Plan.b.panelWidth) * t.Plan.b.elemBytes
 }
 
 // setOperands sets the addresses of the operands and of the result, for the panel of B at column j. The panel has cols
@@ -162,8 +171,8 @@ func (t *tileState) setOperands(args *jit.Args, a, b *operandView, j, cols int) 
 	args.InnerCount = t.kc
 	args.Ptr[tile.In] = a.base
 	args.Step[tile.InRow], args.Step[tile.InTerm] = a.laneStride*elemBytes, a.termStride*elemBytes
-	args.Ptr[tile.Vec], args.Row[tile.Vec] = b.base, b.laneOffset(j-t.j0)*elemBytes
-	args.Step[tile.VecTerm] = b.termStride * elemBytes
+	args.Ptr[tile.Vec], args.Row[tile.Vec] = b.base, b.laneOffset(j-t.j0)*b.elemBytes
+	args.Step[tile.VecTerm] = b.termStride * b.elemBytes
 	args.Step[tile.LastLanes] = cols - (set.vectors(cols)-1)*set.lanes
 	args.Ptr[tile.Out], args.Step[tile.OutRow] = t.ptrC, t.spec.CRowStride*elemBytes
 }
@@ -223,7 +232,7 @@ func (t *tileState) setTileAddresses(args *jit.Args, a *operandView, tiles tileR
 		args.Row[tile.FirstEpilogueOperand] = (tiles.row - t.i0) * elemBytes
 	}
 	// In the other read modes, PrefetchOperands has the address of rows of B.
-	if plan.prefetchResultInLoop && tiles.read == readDirect {
+	if plan.prefetchResultInLoop && !plan.prefetchesRowsOfB(tiles.read) {
 		args.Ptr[tile.PrefetchOperands], args.Row[tile.PrefetchOperands] = t.ptrC, args.Row[tile.Out]
 		args.Step[tile.PrefetchStep] = spec.CRowStride * elemBytes
 	}

@@ -29,8 +29,10 @@ import (
 //
 // A [Specialization] is a plan for many sets of sizes. The bindings for these sizes repeat its decisions.
 type Binding struct {
-	Graph         *graph.Graph // with sizes, inferred
-	RunnableGraph *graph.Graph // Graph without the nodes that inference rejected; Graph itself if there are none
+	// Graph has sizes and is inferred. RunnableGraph is Graph without the nodes that inference rejected, or Graph itself if
+	// there are none. Both are nil in a binding that follows the decisions of a specialization (unless Options.KeepGoing is
+	// set), to save memory.
+	Graph, RunnableGraph *graph.Graph
 	// Plan is the plan of the graph. A graph whose shapes depend on data is planned in segments: Plan is then the plan of
 	// the segment that is compiled before the first run, or nil if no segment can be.
 	Plan *passes.Plan

@@ -144,7 +144,7 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 		return fmt.Errorf("compiling the plan for %s: %w", SizesText(b.sizes), err)
 	}
 	class.last.Store(&boundProgram{plan, b.Program})
-	b.Plan, b.Graph, b.RunnableGraph, b.decisionsFrom = plan.Plan, plan.Graph, plan.Graph, spec
+	b.Plan, b.decisionsFrom = plan.Plan, spec
 	b.runner = exec.RunnerOf(b.Program)
 	return nil
 }

@@ -171,6 +171,9 @@ func newProgram(g *graph.Graph, options Options) (*Program, error) {
 	if program.needsInference || g.Dynamic() || options.Cache != nil {
 		program.graph = g.Clone() // runs read it, and the caller may change the original
 	}
+	if len(g.Symbols) > 0 { // also if all sizes are fixed: certificates are verified at fixed sizes
+		program.graph.ReadPacked()
+	}
 	program.shareConstants()
 	return program, program.addPins()
 }

@@ -144,6 +144,9 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 			err := b.plan(ctx, owner, planMode{follow: spec.Decisions})
 			if err == nil {
 				b.decisionsFrom = spec
+				if !owner.options.KeepGoing { // whose runs read it
+					b.Graph, b.RunnableGraph = nil, nil
+				}
 				return nil
 			}
 			if errors.As(err, new(*exec.MemoryError)) || interrupt.Err(ctx) != nil {

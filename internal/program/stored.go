@@ -104,6 +104,7 @@ func (p *Program) planKey(g *graph.Graph, options passes.Options) (diskcache.Key
 	}
 	err := graphdigest.Write(context.Background(), hash, g, func(v *graph.Value) error {
 		if v.Const != nil {
+			fmt.Fprintf(hash, "%t ", v.IsReadPacked()) // plans of graphs without symbols differ
 			p.writeConstant(hash, v.Const.Meta, v.Const)
 		}
 		return nil
@@ -113,6 +114,10 @@ func (p *Program) planKey(g *graph.Graph, options passes.Options) (diskcache.Key
 
 // writeConstant writes the meta of a constant and the key of its data to a hash.
 func (p *Program) writeConstant(h hash.Hash, meta tensor.Meta, data *tensor.Tensor) {
+	if narrow := data.Narrow(); narrow != nil { // do not take memory for the converted elements
+		fmt.Fprint(h, "widened from ")
+		data = narrow
+	}
 	key := p.options.Cache.ContentKey(data.Storage())
 	fmt.Fprintf(h, "%v %v %v %d %x\n", meta.DType, meta.Shape, meta.Strides, meta.Offset, key)
 }

@@ -46,13 +46,14 @@ type Writer interface {
 	Store(from VReg, addr Addr, partial bool) // writes memory; if partial, lanes beyond that count are not written
 	// SetLanes sets the number of valid lanes of partial vectors. It uses mask only if [UsesVectorMasks].
 	SetLanes(lanes Int, mask VReg, temporary [2]GReg)
-	LoadBytes(addr Addr, to VReg)           // loads a signed byte for each lane, as int32
-	LoadElements(addr Addr, n int, to VReg) // loads n adjacent elements, for FMAElement and Dot
-	Broadcast(addr Addr, to VReg)           // loads an element into all lanes
-	BroadcastNumber(x float64, to VReg)     // sets all lanes to a constant
-	Clear(to VReg)                          // sets all lanes to 0
-	Copy(from, to Source)                   // copies a whole vector; from or to is a register
-	Prefetch(level int, addr Addr)          // prefetches the cache line into the cache of level L1 or L2
+	LoadBytes(addr Addr, to VReg)             // loads a signed byte for each lane, as int32
+	LoadHalves(half Half, addr Addr, to VReg) // loads a 16-bit float for each lane, as float32
+	LoadElements(addr Addr, n int, to VReg)   // loads n adjacent elements, for FMAElement and Dot
+	Broadcast(addr Addr, to VReg)             // loads an element into all lanes
+	BroadcastNumber(x float64, to VReg)       // sets all lanes to a constant
+	Clear(to VReg)                            // sets all lanes to 0
+	Copy(from, to Source)                     // copies a whole vector; from or to is a register
+	Prefetch(level int, addr Addr)            // prefetches the cache line into the cache of level L1 or L2
 
 	// Arithmetic of vectors.
 
@@ -75,6 +76,16 @@ type Writer interface {
 	Inst(name string, operands ...Source) // writes an instruction by its name, for this processor only
 	Finish() (jit.Code, error)            // returns the code
 }
+
+// Half is a format of 16-bit floats.
+type Half uint8
+
+// Formats of 16-bit floats. NotHalf stands for floats of another size.
+const (
+	NotHalf Half = iota
+	Float16
+	BFloat16
+)
 
 // Values of the argument level of Prefetch.
 const (

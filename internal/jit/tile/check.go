@@ -54,6 +54,10 @@ func (s *Spec) checkShape(cpu machine.Features) error {
 			len(s.Out), s.Rows)
 	case s.In == nil && s.Rows > MaxDynamicRows:
 		return fmt.Errorf("tile: Rows is %d: want at most %d if In is nil", s.Rows, MaxDynamicRows)
+	case s.Half > target.BFloat16, s.Half != target.NotHalf && (s.ElemBytes != 4 || s.hasIntSums() || s.Masked ||
+		s.hasLevels()):
+		return fmt.Errorf("tile: Half is %d: want 0 to %d; 16-bit floats require ElemBytes 4 and float sums, and exclude "+
+			"Masked and VecQuantization", s.Half, target.BFloat16)
 	case s.InitialSum > FromResult:
 		return fmt.Errorf("tile: InitialSum is %d: want 0 to %d", s.InitialSum, FromResult)
 	case s.Unroll < 0 || s.PrefetchedLines < 0:

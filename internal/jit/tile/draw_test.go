@@ -60,6 +60,13 @@ func randomMatrix(rng *rand.Rand, cpu machine.Features) *call[int32] {
 	return c
 }
 
+// randomHalf draws a call whose vector operand has 16-bit floats.
+func randomHalf(rng *rand.Rand, cpu machine.Features) *call[float32] {
+	c := random[float32](rng, cpu)
+	c.spec.Half, c.spec.Masked = target.Float16+target.Half(rng.IntN(2)), false
+	return c
+}
+
 // drawPacking draws packing and prefetches, if the spec supports them.
 func (c *call[T]) drawPacking(rng *rand.Rand) {
 	s := c.spec

@@ -13,7 +13,7 @@ func (s *Spec) key(cpu machine.Features) string {
 	builder := keyBuilder{text: append(make([]byte, 0, 256), "tile "...)}
 	builder.text = append(builder.text, cpu.String()...)
 	builder.numbers(s.ElemBytes, s.Rows, s.Vectors, s.Lanes, int(s.InitialSum), s.PrefetchDistance, s.PrefetchedLines,
-		s.Unroll, int(s.Quantized), s.PackedStep, s.VecQuantization.Bits)
+		s.Unroll, int(s.Quantized), s.PackedStep, s.VecQuantization.Bits, int(s.Half))
 	builder.bools(s.Int8, s.SignedIn, s.Int8Matrix, s.MatrixUnit, s.Int16, s.Masked, s.PrefetchResult,
 		s.VecQuantization.HasZeroPoints)
 	builder.list('i', s.In)

@@ -28,7 +28,11 @@
 // sum is added to a running total, which begins with the initial sum.
 package tile
 
-import "math"
+import (
+	"math"
+
+	"github.com/graphrun/graphrun/internal/jit/target"
+)
 
 // Dynamic stands for a distance or a number that is an argument of the call; see [Slot].
 const Dynamic = math.MinInt32
@@ -63,6 +67,11 @@ type Spec struct {
 	// Masked limits reads of the vector operand to the valid Lanes of the last vector. Otherwise whole vectors are
 	// read, as from packed panels.
 	Masked bool
+
+	// Half is the format of the vector operand if its elements are 16-bit floats. The code converts them to float32 when
+	// it loads them. With PackedStep, it stores the converted vectors. Half requires ElemBytes 4, float sums, and neither
+	// Masked nor VecQuantization.
+	Half target.Half
 
 	// The terms and the tiles of a call.
 

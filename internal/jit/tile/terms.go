@@ -130,7 +130,7 @@ func (g *gen) emitTerm(run *Run, inOffset, vecOffset, packedOffset, termsRemaini
 		g.loadVectors(vecOffset, packedOffset)
 	}
 	if g.spec.PrefetchDistance != 0 {
-		for offset := 0; offset < g.spec.vectorsPerTerm()*g.vectorBytes; offset += lineBytes {
+		for offset := 0; offset < g.spec.vectorsPerTerm()*g.storedVectorBytes(); offset += lineBytes {
 			g.Prefetch(target.L1, target.Addr{Base: vecReg, Disp: vecOffset + offset + g.spec.PrefetchDistance})
 		}
 	}
@@ -172,13 +172,25 @@ func (g *gen) emitMultiplyAdds(run *Run, inOffset int) {
 // arguments of the same names of emitTerm.
 func (g *gen) loadVectors(vecOffset, packedOffset int) {
 	for vector := range g.spec.vectorsPerTerm() {
-		isMasked := g.spec.Masked && g.isPartial(vector)
-		g.Load(target.Addr{Base: vecReg, Disp: vecOffset + vector*g.vectorBytes}, g.vectorReg(vector), isMasked)
+		address := target.Addr{Base: vecReg, Disp: vecOffset + vector*g.storedVectorBytes()}
+		if g.spec.Half != target.NotHalf {
+			g.LoadHalves(g.spec.Half, address, g.vectorReg(vector))
+		} else {
+			g.Load(address, g.vectorReg(vector), g.spec.Masked && g.isPartial(vector))
+		}
 		if g.spec.PackedStep != 0 {
 			g.Store(g.vectorReg(vector), target.Addr{Base: packedReg, Disp: packedOffset + vector*g.vectorBytes},
 				wholeVector)
 		}
 	}
+}
+
+// storedVectorBytes returns the number of bytes that a vector of the vector operand takes in memory.
+func (g *gen) storedVectorBytes() int {
+	if g.spec.Half != target.NotHalf {
+		return g.vectorBytes / 2
+	}
+	return g.vectorBytes
 }
 
 // rowMask returns the bit set of the rows that have the terms of a run.

@@ -12,9 +12,11 @@ import (
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/jittest"
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // number is the dtype of a tile: int32 stands for a group of four bytes, uint32 for a pair of words, and both for sums
@@ -181,7 +183,7 @@ func (c *call[T]) extents() (from, to []int) {
 				if c.spec.Masked {
 					touch(tile.Vec, vec, wide*size)
 				} else {
-					touch(tile.Vec, vec, c.spec.Vectors*c.lanes*size*c.groups())
+					touch(tile.Vec, vec, c.spec.Vectors*c.lanes*c.vecSize()*c.groups())
 				}
 			}, func() {})
 			touch(tile.Out, out+c.out(row), wide*c.outSize())
@@ -229,6 +231,16 @@ func (c *call[T]) Place(rng *rand.Rand, mem [][]byte, atStart bool) []int {
 			*c.elem(mem, k, i-at) = draw[T](rng)
 		}
 	}
+	if c.spec.Half != target.NotHalf {
+		for i := from[tile.Vec]; i < to[tile.Vec]; i += 2 {
+			x := float32(rng.NormFloat64())
+			half := uint16(math.Float32bits(x) >> 16)
+			if c.spec.Half == target.Float16 {
+				half = uint16(tensor.HalfOf(x))
+			}
+			*(*uint16)(unsafe.Pointer(c.elem(mem, tile.Vec, i))) = half
+		}
+	}
 	if c.spec.Quantized != tile.NotQuantized {
 		c.fillScales(rng, mem, (c.spec.Vectors-1)*c.lanes+c.last())
 	}
@@ -245,6 +257,27 @@ func (c *call[T]) outSize() int {
 
 func (c *call[T]) elem(mem [][]byte, k, at int) *T { return (*T)(unsafe.Pointer(&mem[k][c.at[k]+at])) }
 
+// vecSize returns the bytes of an element of the vector operand.
+func (c *call[T]) vecSize() int {
+	if c.spec.Half != target.NotHalf {
+		return 2
+	}
+	return int(unsafe.Sizeof(T(0)))
+}
+
+// vecElem returns element i of a term of the vector operand, as the code converts it.
+func (c *call[T]) vecElem(mem [][]byte, vec, i int) T {
+	element := c.elem(mem, tile.Vec, vec+i*c.vecSize())
+	if c.spec.Half == target.NotHalf {
+		return *element
+	}
+	half := *(*uint16)(unsafe.Pointer(element))
+	if c.spec.Half == target.Float16 {
+		return T(tensor.Half(half).Float32())
+	}
+	return T(math.Float32frombits(uint32(half) << 16))
+}
+
 // Reference computes the tiles in Go.
 func (c *call[T]) Reference(mem [][]byte) {
 	s, size := c.spec, int(unsafe.Sizeof(T(0)))
@@ -253,7 +286,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 		for lane := range s.Vectors * c.lanes {
 			var x T
 			if lane < wide || !s.Masked {
-				x = *c.elem(mem, tile.Vec, vec+lane*size)
+				x = c.vecElem(mem, vec, lane)
 			}
 			*c.elem(mem, tile.Packed, packed+lane*size) = x
 		}
@@ -278,7 +311,7 @@ func (c *call[T]) Reference(mem [][]byte) {
 				}
 				c.eachTerm(0, in, vec, row, func(in, vec int) {
 					for k := range c.groups() {
-						x, y := *c.elem(mem, tile.In, in+k*size), *c.elem(mem, tile.Vec, vec+(lane*c.groups()+k)*size)
+						x, y := *c.elem(mem, tile.In, in+k*size), c.vecElem(mem, vec, lane*c.groups()+k)
 						sum = term(x, y, sum, s.SignedIn)
 					}
 				}, func() { sum, earlier = 0, earlier+sum })
@@ -340,6 +373,9 @@ func TestRandom(t *testing.T) {
 	jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
 		return random[float32](rng, cpu)
 	})
+	jittest.CheckCalls(t, operands, 4, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
+		return randomHalf(rng, cpu)
+	})
 	jittest.CheckCalls(t, operands, 8, 1200, func(rng *rand.Rand, cpu machine.Features) jittest.Call {
 		return random[float64](rng, cpu)
 	})
@@ -377,6 +413,8 @@ func TestForms(t *testing.T) {
 			spec = random[int32](rng, cpu).spec
 		case seed%3 == 1:
 			spec = random[uint32](rng, cpu).spec
+		case seed%5 == 0:
+			spec = randomHalf(rng, cpu).spec
 		}
 		c, err := tile.Compile(spec, cpu)
 		if err != nil {

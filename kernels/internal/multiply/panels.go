@@ -26,7 +26,7 @@ import (
 //	c0 c1 c2 c3        c0 0  c1 0  c2 0  c3 0
 type Panels struct {
 	Format     string       // the name of the packed form, as in [graph.Packing]
-	DType      tensor.DType // the dtype of the computation
+	DType      tensor.DType // the dtype of the computation, or a 16-bit float that tiles convert: see [Half]
 	Width      int          // number of lanes of a panel
 	Lanes      int          // number of lanes of a matrix
 	Starts     []int        // offsets of the matrices in the operand
@@ -99,6 +99,9 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		packing.Len += kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
+		if narrow := src.Narrow(); narrow != nil && narrow.DType == dtype {
+			src = narrow
+		}
 		if src.DType != dtype {
 			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, dtype))
 		}
@@ -121,6 +124,23 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		}
 	}
 	return packing
+}
+
+// Half returns the dtype of the packed panels of operand i if a product in the given dtype reads them in 16-bit floats:
+// the operand is a constant that was converted from this dtype. Otherwise Half returns 0.
+func Half(c *graph.Call, i int, dtype tensor.DType) (half tensor.DType) {
+	if i < 0 || i >= len(c.In) || c.In[i].Kind != graph.TensorArg {
+		return 0
+	}
+	if v := c.In[i].Value; v.Packed != nil {
+		half = v.Meta.DType
+	} else if narrow := v.Const.Narrow(); narrow != nil {
+		half = narrow.DType
+	}
+	if !gemm.ReadsHalves(dtype, half) {
+		return 0
+	}
+	return half
 }
 
 // forEachMatrix calls visit with each matrix of an operand in each of its packed forms: the panels of the matrix, and

@@ -1,6 +1,7 @@
 package product
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -27,7 +28,6 @@ type contraction struct {
 	aOperand, bOperand, addOperand int            // indices of the operands with the matrices a, b and add
 	alpha, beta                    tensor.Scalar  // factors of the product and of the addend
 	algorithm                      gemm.Algorithm // gemm.Any if gemm chooses
-	sharedRows                     int            // rows that are multiplied by the same matrix b; set by mergeBatch
 }
 
 // matrixStrides has the strides of a batch of matrices, in elements.
@@ -79,7 +79,6 @@ func (product *contraction) compile(call *graph.Call) (*graph.Kernel, error) {
 // then form one taller matrix: a row-major [8, 16, k] times [k, n] becomes [128, k] times [k, n]. The conditions for n
 // are symmetric, with the same matrix a and the columns of b, c and add.
 func (product *contraction) mergeBatch() {
-	product.setSharedRows()
 	for dim := len(product.batch) - 1; dim >= 0; dim-- {
 		if product.batch[dim] == 1 {
 			product.dropBatchDim(dim)
@@ -96,18 +95,6 @@ func (product *contraction) mergeBatch() {
 			return
 		}
 		product.dropBatchDim(dim)
-	}
-}
-
-// setSharedRows sets sharedRows from the sizes and from the dimensions along which b is broadcast. It does not use the
-// layouts of other operands, because the width of packed panels of b depends on sharedRows but must not depend on these
-// layouts.
-func (product *contraction) setSharedRows() {
-	product.sharedRows = product.m
-	for dim, size := range product.batch {
-		if product.b.batch[dim] == 0 || size == 1 {
-			product.sharedRows = kit.BoundedProduct(product.sharedRows, size)
-		}
 	}
 }
 
@@ -182,7 +169,8 @@ func (product *contraction) spec(dtype tensor.DType) gemm.Spec {
 
 // readPacked sets the sources and the offsets of the matrices that were packed when the graph was planned.
 func (product *contraction) readPacked(call *graph.Call, multiplier *multiply.Multiplier, spec *gemm.Spec) error {
-	panelsA, panelsB := product.panelsOfA(spec.DType), product.panelsOfB(spec.DType)
+	half := multiply.Half(call, product.bOperand, spec.DType)
+	panelsA, panelsB := product.panelsOfA(spec.DType), product.panelsOfB(spec.DType, half)
 	if packed, err := multiply.IsPackedIn(call, product.aOperand, panelsA); err != nil {
 		return err
 	} else if packed {
@@ -190,7 +178,11 @@ func (product *contraction) readPacked(call *graph.Call, multiplier *multiply.Mu
 	}
 	packed, err := multiply.IsPackedIn(call, product.bOperand, panelsB)
 	if packed && err == nil {
-		spec.B.Source, spec.B.Panel, multiplier.B = gemm.Prepacked, panelsB.Width, panelsB.PackedOffsets(multiplier.B)
+		spec.B.Source, spec.B.Panel, spec.B.Half = gemm.Prepacked, panelsB.Width, half
+		multiplier.B = panelsB.PackedOffsets(multiplier.B)
+		for i := range multiplier.B { // in elements of spec.DType; panels have an even number of columns
+			multiplier.B[i] = multiplier.B[i] * panelsB.DType.Size() / spec.DType.Size()
+		}
 	}
 	return err
 }
@@ -206,13 +198,13 @@ func (product *contraction) panelsOfA(dtype tensor.DType) *multiply.Panels {
 		product.a.offsets(product.batch))
 }
 
-// panelsOfB is panelsOfA for matrix b, whose lanes are columns.
-func (product *contraction) panelsOfB(dtype tensor.DType) *multiply.Panels {
+// panelsOfB is panelsOfA for matrix b, whose lanes are columns. half is a result of [multiply.Half].
+func (product *contraction) panelsOfB(dtype, half tensor.DType) *multiply.Panels {
 	if product.readsInPlace(product.b) {
 		return nil
 	}
 	laneStride, termStride := product.b.col, product.b.row
-	return multiply.MatrixPanels(dtype, gemm.PanelColsOf(dtype, product.sharedRows), product.n, laneStride, product.k,
+	return multiply.MatrixPanels(cmp.Or(half, dtype), gemm.ConstantPanelCols(dtype), product.n, laneStride, product.k,
 		termStride, product.b.offsets(product.batch))
 }
 

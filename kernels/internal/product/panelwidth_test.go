@@ -19,7 +19,7 @@ func TestPanelsDoNotDependOnRows(t *testing.T) {
 				b: matrixStrides{batch: []int{0}, row: 1, col: 128},
 				c: matrixStrides{batch: []int{apart[0]}, row: apart[1], col: 1}}
 			x.mergeBatch()
-			p := x.panelsOfB(tensor.Float32)
+			p := x.panelsOfB(tensor.Float32, 0)
 			format := "none"
 			if p != nil {
 				format = p.Format

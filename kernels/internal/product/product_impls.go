@@ -217,7 +217,7 @@ func (impl *productImpl) pack(call *graph.Call, operand int) (graph.Packing, boo
 	case product.aOperand:
 		panels = product.panelsOfA(dtype)
 	case product.bOperand:
-		panels = product.panelsOfB(dtype)
+		panels = product.panelsOfB(dtype, multiply.Half(call, operand, dtype))
 	}
 	if panels == nil {
 		return graph.Packing{}, false
@@ -257,7 +257,15 @@ func (product *contraction) setAlgorithm(call *graph.Call, algorithm gemm.Algori
 func (product *contraction) supports(call *graph.Call, algorithm gemm.Algorithm) bool {
 	merged := product.merged()
 	spec := merged.spec(multiply.ComputationDType(call))
-	if isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0; isEmpty || algorithm == gemm.Loops {
+	isEmpty := spec.M == 0 || spec.N == 0 || spec.K == 0
+	// The other algorithms would need a copy of a constant, in float32 or unpacked.
+	isReadPacked := call.IsReadPacked(product.aOperand) || call.IsReadPacked(product.bOperand)
+	isPackedOnly := isReadPacked && gemm.HasMachineCode(spec.DType) ||
+		multiply.Half(call, product.bOperand, spec.DType) != 0
+	if isPackedOnly && !isEmpty {
+		return algorithm == gemm.Tiled
+	}
+	if isEmpty || algorithm == gemm.Loops {
 		return algorithm == gemm.Loops && (isEmpty || kit.BoundedProduct(spec.M, spec.N, spec.K) <= tinyMACs)
 	}
 	return gemm.Supports(spec, algorithm)

@@ -63,7 +63,7 @@ func (f *File) readRange(location string, offset, length int) (*tensor.Storage, 
 	if f.storage != nil && length >= minStorage { // the caller's function reads large weights
 		return readStorage(f.ctx, f.storage, file, offset, length)
 	}
-	storage := tensor.NewStorage(length)
+	storage := tensor.NewWeights(length)
 	return storage, readPieces(f.ctx, file, appendPieces(nil, storage.Bytes(), offset))
 }
 

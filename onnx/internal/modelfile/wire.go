@@ -267,7 +267,7 @@ func (w *wire) readWeights() (map[*pb.TensorProto]*tensor.Storage, error) {
 			})
 			continue
 		}
-		storage := tensor.NewStorage(rawSpan.len())
+		storage := tensor.NewWeights(rawSpan.len())
 		lock.Lock()
 		data[proto] = storage
 		lock.Unlock()

@@ -352,6 +352,16 @@ func (w *Writer) LoadBytes(addr target.Addr, to target.VReg) {
 	w.Emit("VPMOVSXBD", Mem(addr), w.Vec(to))
 }
 
+// LoadHalves implements [target.Writer].
+func (w *Writer) LoadHalves(half target.Half, addr target.Addr, to target.VReg) {
+	if half == target.BFloat16 { // the upper half of a float32
+		w.Emit("VPMOVZXWD", Mem(addr), w.Vec(to))
+		w.ShiftLeft(16, to, to)
+		return
+	}
+	w.Emit("VCVTPH2PS", Mem(addr), w.Vec(to))
+}
+
 // BroadcastInteger loads 32 bits into all lanes.
 func (w *Writer) BroadcastInteger(addr target.Addr, to target.VReg) {
 	w.Emit("VPBROADCASTD", Mem(addr), w.Vec(to))

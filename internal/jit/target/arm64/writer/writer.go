@@ -307,6 +307,17 @@ func (w *Writer) LoadBytes(addr target.Addr, to target.VReg) {
 	w.Emit("sshll", w.vec(to), asm.V(int(to), asm.H).Low(), asm.Imm(0))
 }
 
+// LoadHalves implements [target.Writer].
+func (w *Writer) LoadHalves(half target.Half, addr target.Addr, to target.VReg) {
+	w.Emit("ldr", lowBytes(to, 8), w.mem(addr, 8))
+	if half == target.BFloat16 { // the upper half of a float32
+		w.Emit("ushll", w.vec(to), asm.V(int(to), asm.H).Low(), asm.Imm(0))
+		w.ShiftLeft(16, to, to)
+		return
+	}
+	w.Emit("fcvtl", w.vec(to), asm.V(int(to), asm.H).Low())
+}
+
 // ShiftLeft implements [target.Writer].
 func (w *Writer) ShiftLeft(n int, x, to target.VReg) { w.Emit("shl", w.vec(to), w.vec(x), asm.Imm(n)) }
 
