@@ -137,7 +137,6 @@ var makers = map[reflect.Type]func(w *world) any{
 		return pick(w, []*graph.Pointwise{kernels.Lookup("add").Pointwise, new(graph.Pointwise)})
 	},
 	reflect.TypeFor[*layout.Problem]():         func(w *world) any { return w.problem() },
-	reflect.TypeFor[*layout.Draft]():           func(w *world) any { return layout.NewDraft(w.problem()) },
 	reflect.TypeFor[*layout.Model]():           func(w *world) any { return w.layoutModel() },
 	reflect.TypeFor[wcsp.Solver]():             func(w *world) any { return pick(w, []wcsp.Solver{nil, wcsp.Exact}) },
 	reflect.TypeFor[*experiment.Certificate](): func(w *world) any { return w.certificate() },

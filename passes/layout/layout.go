@@ -11,15 +11,15 @@
 //
 // There are three ways to write a strategy:
 //
-//   - [Solve] makes an assignment from a preferred order for each value, forward and node by node. It uses a [Draft],
-//     which tracks the layouts that follow from the choices so far.
+//   - [Solve] makes an assignment from a preferred order for each value, forward and node by node.
 //   - [NewModel] states the problem exactly, as a weighted constraint problem (package wcsp) whose costs depend on one
 //     or two variables. [Model.Assignment] converts labels of its variables to an assignment.
 //   - [Solved] combines the model with any solver of such problems.
 //
-// [Optimal], the default, solves the model exactly and proves the result. [Model.Best] lists the k cheapest plans, and
-// [Model.Sensitive] examines the effect of the price of copies. [Advise] finds changes to inputs and outputs that would
-// reduce the cost.
+// [Optimal], the default, solves the model exactly and proves the result. Questions about plans are loops over
+// [Model.Solve], which solves a changed problem: [Model.Best] lists the k cheapest plans, [Model.Sensitive] examines the
+// effect of the price of copies, [Model.CheapestWithin] looks for plans within a limit on memory, and [Advise] finds
+// changes to inputs and outputs that would reduce the cost.
 package layout
 
 import (
@@ -108,12 +108,11 @@ type Problem struct {
 	// MaxSlack.
 	Slack float64
 
-	fixed         map[*graph.Value]bool         // see MustKeepLayout
-	readAsStorage map[*graph.Value]bool         // values that are fixed because an op depends on their storage
-	images        map[*graph.Value]bool         // see Image; nil until it is needed
-	outputs       map[*graph.Value]bool         // see Output
-	readers       map[*graph.Value]int          // by value in outputs: number of operands of nodes that read the value
-	inputOrders   map[*graph.Value]tensor.Order // replacements of the orders of inputs: see [Advise]
+	fixed         map[*graph.Value]bool // see MustKeepLayout
+	readAsStorage map[*graph.Value]bool // values that are fixed because an op depends on their storage
+	images        map[*graph.Value]bool // see Image; nil until it is needed
+	outputs       map[*graph.Value]bool // see Output
+	readers       map[*graph.Value]int  // by value in outputs: number of operands of nodes that read the value
 }
 
 // NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [DefaultProfile].
