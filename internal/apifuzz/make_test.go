@@ -475,8 +475,8 @@ func (w *world) argument(t reflect.Type, depth int) reflect.Value {
 		if w.rng.IntN(4) > 0 {
 			called := 0
 			v.Set(reflect.MakeFunc(t, func([]reflect.Value) []reflect.Value {
-				// A function that is called for each element of a huge value would run for long. A caller would end the calls in
-				// this way.
+				// A function that is called for each element of a huge value would run for long. A caller would end the
+				// calls in this way.
 				if called++; called > enough {
 					panic("tensor: the test has seen enough")
 				}

@@ -80,8 +80,9 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	if err == nil && fitting != nil && search.mayImprove() {
 		err = search.improve(fitting, func(a, b limitMove) int { return cmp.Compare(b.savingPerByte(), a.savingPerByte()) })
 	}
-	// The other memory of a run is the greatest need of any step: a single kernel with much scratch memory can prevent the
-	// larger constants of many nodes. Small steps from the plan with the smallest constants avoid such kernels longer.
+	// The other memory of a run is the greatest need of any step: a single kernel with much scratch memory can prevent
+	// the larger constants of many nodes. Small steps from the plan with the smallest constants avoid such kernels
+	// longer.
 	if err == nil && smallest != nil && search.mayImprove() {
 		err = search.improve(smallest, func(a, b limitMove) int {
 			return cmp.Or(cmp.Compare(a.addedBytes, b.addedBytes), cmp.Compare(b.savedPS, a.savedPS))
@@ -145,10 +146,10 @@ type pricedPlan struct {
 }
 
 // findBytePrice finds the edge of the hull between a plan that fits and a plan that does not, by moving from one vertex
-// to the next: it repeatedly solves the problem at the price at which both plans cost the same, and replaces one of them
-// by the plan found. It returns the last price per byte of constants, in picoseconds, the plan that fits, and the plan
-// with the smallest constants. It returns no plans if the cheapest plan fits, or if the plan with the smallest constants
-// does not.
+// to the next: it repeatedly solves the problem at the price at which both plans cost the same, and replaces one of
+// them by the plan found. It returns the last price per byte of constants, in picoseconds, the plan that fits, and the
+// plan with the smallest constants. It returns no plans if the cheapest plan fits, or if the plan with the smallest
+// constants does not.
 func (s *memorySearch) findBytePrice() (psPerByte float64, plan, smallest *Outcome, err error) {
 	tooLarge, fits, err := s.solve(0) // the cheapest plan of all
 	if err != nil || fits {

@@ -52,8 +52,8 @@ type Model struct {
 	Problem *Problem
 	// WCSP is the problem, with costs in picoseconds. Variables with a single label are omitted.
 	WCSP *wcsp.Problem
-	// Weighted is WCSP with costs that also count copies and their bytes: see [Weights]. It has the same variables, and a
-	// factor for each factor of WCSP.
+	// Weighted is WCSP with costs that also count copies and their bytes: see [Weights]. It has the same variables, and
+	// a factor for each factor of WCSP.
 	Weighted *wcsp.Problem
 	Weights  Weights // the weights of Weighted; set by NewModel and WithWeights
 

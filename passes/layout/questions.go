@@ -46,8 +46,9 @@ type Solution struct {
 	Model  *Model // the model with the changes of weights, copies and inputs
 	Labels []int  // by variable of WCSP
 	CostPS int64  // the cost in picoseconds, without weights and changes of prices
-	// Cost is the cost that was minimized: the weighted cost or, with Changed.CopyPrice, Changed.Added or Changed.Fixed,
-	// the time at the changed prices. Bound is a lower bound on this cost for every plan with the changes.
+	// Cost is the cost that was minimized: the weighted cost or, with Changed.CopyPrice, Changed.Added or
+	// Changed.Fixed, the time at the changed prices. Bound is a lower bound on this cost for every plan with the
+	// changes.
 	Cost, Bound int64
 }
 
@@ -167,13 +168,13 @@ func (m *Model) repriced(changed *Changed) (*wcsp.Problem, error) {
 }
 
 // Best returns the outcomes of the k cheapest distinct plans, cheapest first. Plans are distinct if they differ in
-// implementations, layouts of results, or copies. Assignments of labels count as one plan if they differ only in layouts
-// that no node reads, in the loop order of a node, or in whether a value is copied before or after a view. The list is
-// shorter if there are fewer plans, or if time runs out. timedOut reports whether time ran out.
+// implementations, layouts of results, or copies. Assignments of labels count as one plan if they differ only in
+// layouts that no node reads, in the loop order of a node, or in whether a value is copied before or after a view. The
+// list is shorter if there are fewer plans, or if time runs out. timedOut reports whether time ran out.
 //
 // If very many assignments have the same outcome, [wcsp.KBest] finds fewer than k plans. Best then adds the cheapest
-// plan for each combination of implementations and layouts of results ([Model.bestOfClasses]). Plans that differ only in
-// copies are then missing.
+// plan for each combination of implementations and layouts of results ([Model.bestOfClasses]). Plans that differ only
+// in copies are then missing.
 func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	if err := m.check(); err != nil {
 		return nil, false, err
@@ -236,9 +237,9 @@ func (c *comparer) samePlan(a, b []int) bool { return c.outcome(a).samePlan(c.ou
 // bestOfClasses returns the cheapest plan for each of the k cheapest combinations of classes. Labels of a node are in
 // the same class if they have the same implementation and layouts of results.
 //
-// It divides the combinations that are not listed yet into parts, as in Lawler's algorithm, and solves the problem again
-// for each part. If the cheapest plan of a part has the classes (0,1), the new parts are (not 0, any) and (0, not 1).
-// timedOut reports whether a part had no solution before the deadline.
+// It divides the combinations that are not listed yet into parts, as in Lawler's algorithm, and solves the problem
+// again for each part. If the cheapest plan of a part has the classes (0,1), the new parts are (not 0, any) and (0, not
+// 1). timedOut reports whether a part had no solution before the deadline.
 func (m *Model) bestOfClasses(k int, limits wcsp.Options, deadline time.Time) (list []*Solution, timedOut bool,
 	err error) {
 	type part struct {
@@ -279,7 +280,8 @@ func (m *Model) bestOfClasses(k int, limits wcsp.Options, deadline time.Time) (l
 		added := cheapest.added
 		for _, v := range variables {
 			class := classes[v][cheapest.solution.Labels[v]]
-			// exclude returns the added costs that also exclude the labels of the class, or all labels of other classes.
+			// exclude returns the added costs that also exclude the labels of the class, or all labels of other
+			// classes.
 			exclude := func(ofClass bool) map[int]wcsp.Costs {
 				costs := slices.Clone(added[v])
 				if costs == nil {
@@ -333,8 +335,8 @@ func (m *Model) computedClasses() (classes map[int][]int, variables []int) {
 // dominatedFactors returns factors that forbid dominated labels. A label is dominated if another label of the same
 // implementation writes the same forms and never costs more; of several labels that dominate each other, the first
 // remains. Without this step, n nodes with one dominated label each would give 2^n equivalent assignments for every
-// plan. If bytes is not nil, it has a number of bytes for each node and label, and a label does not dominate labels with
-// fewer bytes.
+// plan. If bytes is not nil, it has a number of bytes for each node and label, and a label does not dominate labels
+// with fewer bytes.
 func (m *Model) dominatedFactors(bytes [][]int64) (factors []wcsp.Factor) {
 	for i, computed := range m.computedNodes {
 		if computed == nil || computed.id < 0 {
@@ -380,7 +382,8 @@ type Sensitivity struct {
 // Breakpoint is a factor on the price of copies at which another plan becomes the cheapest.
 type Breakpoint struct {
 	Factor float64 `json:"factor" doc:"The factor on the price of all copies."`
-	// The bandwidths refer to the copies of the cheapest plan or, if it has none, to the copies added at the breakpoint.
+	// The bandwidths refer to the copies of the cheapest plan or, if it has none, to the copies added at the
+	// breakpoint.
 	WasGBps float64 `json:"was_gb_per_s" doc:"The bandwidth of copies as priced, in GB/s: bytes copied per time."`
 	GBps    float64 `json:"gb_per_s" doc:"The bandwidth of copies at which the other plan gets cheaper."`
 	Change  Change  `json:"change" doc:"The difference between the plans."`
