@@ -12,15 +12,9 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// Folding is a node whose results were computed while planning, because all its operands are constants.
-type Folding struct {
-	Node, Op string
-	Bytes    int    // size of the results; 0 for a view
-	Why      string // reason of a node that a pass inserted; otherwise empty
-}
 
 // foldLimit is the size in bytes up to which results are always folded. Larger results, such as a long range, may be
 // cheaper to compute in each run than to keep in memory.
@@ -73,7 +67,7 @@ func foldConstants(plan *Plan) error {
 // recordFolding records that a node is folded, and returns the size of its results in bytes; 0 for a view.
 func (p *Plan) recordFolding(n *graph.Node) int {
 	p.noteFolded(n)
-	folding := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
+	folding := report.Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
 	if !n.IsView() {
 		folding.Bytes = resultBytes(n)
 	}
