@@ -45,7 +45,7 @@ func (p *Program) Report() *report.Plan {
 	addPreference(document, plan.Preference)
 	addRewrites(document, plan)
 	if p.options.Check {
-		document.Unchecked = slices.Clone(plan.Unchecked)
+		document.Unchecked = cloned(plan.Unchecked)
 	}
 	addSteps(document, plan, compiled)
 	return document
