@@ -31,11 +31,11 @@ type Decisions struct {
 
 // groupDecision is a group of nodes that become one step.
 type groupDecision struct {
-	nodes       []int  // numbers of the nodes, in a valid order of execution
-	hasAnchor   bool   // whether the first node, the anchor, has its own loop: see [nodeGroup]
-	isAttention bool   // whether the nodes compute an attention
-	mask        []bool // marks the dimensions that the group reduces; nil if it reduces none
-	split       int    // if not 0, the number of parts into which dimension 1 is split before the reduction
+	Nodes     []int  // numbers of the nodes, in a valid order of execution
+	Anchor    bool   // whether the first node, the anchor, has its own loop: see [nodeGroup]
+	Attention bool   // whether the nodes compute an attention
+	Mask      []bool `json:",omitempty"` // marks the dimensions that the group reduces; nil if it reduces none
+	Split     int    // if not 0, the number of parts into which dimension 1 is split before the reduction
 }
 
 // signature identifies a node independently of sizes. It has the op, the number of the node, the number of its results,
@@ -103,10 +103,10 @@ func (p *Plan) noteGroups(groups []fusion.Group) {
 		return
 	}
 	for _, group := range groups {
-		decision := groupDecision{nodes: make([]int, len(group.Nodes)), hasAnchor: group.Anchor,
-			isAttention: group.Attention, mask: group.Mask, split: group.Split}
+		decision := groupDecision{Nodes: make([]int, len(group.Nodes)), Anchor: group.Anchor,
+			Attention: group.Attention, Mask: group.Mask, Split: group.Split}
 		for i, n := range group.Nodes {
-			decision.nodes[i] = n.Number()
+			decision.Nodes[i] = n.Number()
 		}
 		p.Decisions.groups = append(p.Decisions.groups, decision)
 	}

@@ -108,6 +108,6 @@ func equalCopy(copyA, copyB *layout.Copy) bool {
 
 // equal reports whether two decisions make the same group.
 func (a groupDecision) equal(b groupDecision) bool {
-	return slices.Equal(a.nodes, b.nodes) && a.hasAnchor == b.hasAnchor && a.isAttention == b.isAttention &&
-		slices.Equal(a.mask, b.mask) && a.split == b.split
+	return slices.Equal(a.Nodes, b.Nodes) && a.Anchor == b.Anchor && a.Attention == b.Attention &&
+		slices.Equal(a.Mask, b.Mask) && a.Split == b.Split
 }

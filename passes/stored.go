@@ -15,19 +15,10 @@ import (
 // storedDecisions is the encoded form of [Decisions].
 type storedDecisions struct {
 	Folded [][]int // by fold pass: numbers of the folded nodes
-	Groups []storedGroup
+	Groups []groupDecision
 	Nodes  []signature // by node; they are compared with the nodes of the graph to which the decisions are applied
 	Placed []int       // numbers of the placed values
 	Layout storedLayout
-}
-
-// storedGroup is the encoded form of a groupDecision: nodes that become one step.
-type storedGroup struct {
-	Nodes     []int  // numbers of the nodes
-	Anchor    bool   // the first node is an anchor: a product or convolution that applies the others
-	Attention bool   // the nodes compute an attention
-	Mask      []bool // marks the dimensions that the group reduces
-	Split     int    // if not 0, the number of parts into which dimension 1 is split before the reduction
 }
 
 // storedLayout is the encoded form of a [layout.Assignment]. Numbers replace pointers to values, names replace
@@ -67,13 +58,10 @@ func (d *Decisions) Encode() ([]byte, error) {
 	if d == nil || d.layout == nil || len(d.layout.Failed) > 0 || slices.Contains(d.layout.LostOutputs, true) {
 		return nil, errors.New("only complete decisions can be encoded")
 	}
-	encoded := storedDecisions{Nodes: d.nodes, Placed: sortedMembers(d.placedValues), Layout: encodeLayout(d.layout)}
+	encoded := storedDecisions{Groups: d.groups, Nodes: d.nodes, Placed: sortedMembers(d.placedValues),
+		Layout: encodeLayout(d.layout)}
 	for _, folded := range d.foldedNodes {
 		encoded.Folded = append(encoded.Folded, sortedMembers(folded))
-	}
-	for _, group := range d.groups {
-		encoded.Groups = append(encoded.Groups, storedGroup{Nodes: group.nodes, Anchor: group.hasAnchor,
-			Attention: group.isAttention, Mask: group.mask, Split: group.split})
 	}
 	return json.Marshal(encoded)
 }
@@ -88,13 +76,10 @@ func DecodeDecisions(data []byte) (*Decisions, error) {
 	if len(encoded.Layout.Choices) != len(encoded.Nodes) {
 		return nil, errors.New("the decisions are incomplete")
 	}
-	decisions := &Decisions{nodes: encoded.Nodes, stored: &encoded.Layout, placedValues: setOf(encoded.Placed)}
+	decisions := &Decisions{groups: encoded.Groups, nodes: encoded.Nodes, stored: &encoded.Layout,
+		placedValues: setOf(encoded.Placed)}
 	for _, folded := range encoded.Folded {
 		decisions.foldedNodes = append(decisions.foldedNodes, setOf(folded))
-	}
-	for _, group := range encoded.Groups {
-		decisions.groups = append(decisions.groups, groupDecision{nodes: group.Nodes, hasAnchor: group.Anchor,
-			isAttention: group.Attention, mask: nonempty(group.Mask), split: group.Split})
 	}
 	return decisions, nil
 }
