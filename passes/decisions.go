@@ -19,14 +19,12 @@ import (
 // batches of 8 folded node 3, and fused nodes 5, 6 and 7. A plan for batches of 1 that follows these decisions does the
 // same without a search. It fails with a [Misfit] if the nodes do not iterate over the same elements at this size.
 type Decisions struct {
-	foldedNodes  []map[int]bool     // numbers of folded nodes, by fold pass
-	groups       []groupDecision    // fused groups
-	nodes        []signature        // signatures of the nodes for which layouts were chosen
-	results      [][]tensor.Meta    // results of these nodes
-	layout       *layout.Assignment // chosen layouts, implementations and copies
-	placedValues map[int]bool       // numbers of values that are stored inside other values
-
-	stored *storedLayout // the layout as read from a file; layout is nil if stored is set
+	foldedNodes  []map[int]bool  // numbers of folded nodes, by fold pass
+	groups       []groupDecision // fused groups
+	nodes        []signature     // signatures of the nodes for which layouts were chosen
+	results      [][]tensor.Meta // results of these nodes
+	layout       *storedLayout   // chosen layouts, implementations and copies
+	placedValues map[int]bool    // numbers of values that are stored inside other values
 }
 
 // groupDecision is a group of nodes that become one step.
@@ -117,7 +115,7 @@ func (p *Plan) noteLayouts(assignment *layout.Assignment) {
 	if p.Decisions == nil {
 		return
 	}
-	p.Decisions.layout = assignment
+	p.Decisions.layout = encodeLayout(assignment)
 	for _, n := range p.Graph.Nodes {
 		results := make([]tensor.Meta, len(n.Out))
 		for i, v := range n.Out {

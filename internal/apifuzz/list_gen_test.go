@@ -474,7 +474,6 @@ var listedReceivers = []reflect.Type{
 	reflect.TypeFor[*passes.Explainer](),
 	reflect.TypeFor[*passes.Misfit](),
 	reflect.TypeFor[*passes.Plan](),
-	reflect.TypeFor[*layout.Assignment](),
 	reflect.TypeFor[layout.Change](),
 	reflect.TypeFor[*layout.Copy](),
 	reflect.TypeFor[*layout.GivenError](),
