@@ -144,7 +144,7 @@ func (p *comparedPlan) copiesOnlyHere(other *comparedPlan) []report.Copy {
 		if key := p.copyKey(c.Node); countByKey[key] > 0 {
 			countByKey[key]--
 		} else {
-			list = append(list, program.CopyOf(&c, explainer.Sides(&c)))
+			list = append(list, explainer.Explain(&c))
 		}
 	}
 	return list

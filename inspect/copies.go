@@ -35,9 +35,9 @@ func copyReasons(p *program.Program, v *graph.Value, outcome *Outcome, plan *pas
 		if explainer == nil { // made for the first copy, because most values have none
 			explainer = plan.Explainer()
 		}
-		sides := explainer.Sides(copied)
-		reason := CopyReason{Copy: program.CopyOf(copied, sides), SourceReasons: program.NotNil(sides.SourceReasons),
-			TargetReasons: program.NotNil(sides.TargetReasons)}
+		source, target := explainer.Reasons(copied)
+		reason := CopyReason{Copy: explainer.Explain(copied), SourceReasons: program.NotNil(source),
+			TargetReasons: program.NotNil(target)}
 		reason.WithoutNS, reason.Instead = p.WithoutCopy(copied)
 		list = append(list, reason)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -31,7 +32,8 @@ func (g *grouper) joinAttentions() {
 			continue
 		}
 		if why := g.whyNoAttention(nodes); why != "" {
-			g.plan.Unfused = append(g.plan.Unfused, Unfused{nodes[0].Name, n.Name, "as an attention it " + why})
+			g.plan.Unfused = append(g.plan.Unfused, report.Unfused{Node: nodes[0].Name, Reader: n.Name,
+				Why: "as an attention it " + why})
 			continue
 		}
 		slices.Reverse(nodes)

@@ -8,36 +8,16 @@ import (
 	"math/cmplx"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // checkLimit is the maximum size of a graph that is evaluated by the reference implementations of its ops. The size
 // is the total number of elements of all values, including gaps between strided elements.
 const checkLimit = 1 << 20
-
-// Unchecked is a part of the graph that [Options.Check] could not evaluate, and the reason.
-type Unchecked struct {
-	// Node and Op identify the node that could not be evaluated; empty for the graph as a whole.
-	Node, Op string
-	Why      string
-	// Outputs names the outputs that were not compared for this reason.
-	Outputs []string
-}
-
-// String describes the part in one sentence.
-func (u Unchecked) String() string {
-	switch {
-	case len(u.Outputs) == 0:
-		return "no values were checked: " + u.Why
-	case u.Node == "":
-		return fmt.Sprintf("the values of %s were not checked: %s", quotedList(u.Outputs), u.Why)
-	}
-	return fmt.Sprintf("the values of %s were not checked: node %q (%s): %s", quotedList(u.Outputs), u.Node, u.Op, u.Why)
-}
 
 // checker compares the outputs of the graph after each pass with the outputs before the first pass. newChecker
 // evaluates the original graph on generated inputs. checkAfter evaluates the graph after a pass on the same inputs.
@@ -46,7 +26,7 @@ func (u Unchecked) String() string {
 type checker struct {
 	inputs          map[string]*tensor.Tensor
 	expectedOutputs map[string]*tensor.Tensor // by name of the output, without outputs that cannot be evaluated
-	unchecked       []Unchecked
+	unchecked       []report.Unchecked
 	partialOutputs  bool            // passes may remove outputs: see [Options.KeepGoing]
 	copies          map[string]bool // non-constant copies, by node name; nil before layouts are chosen
 	evaluated       *snapshot       // the graph at the last correct evaluation
@@ -79,8 +59,9 @@ func newChecker(g *graph.Graph) *checker {
 	if err != nil {
 		located := &graph.Error{Err: err} // has no node; errors.As replaces it if err names a node
 		errors.As(err, &located)
-		created.unchecked = append(created.unchecked, Unchecked{Node: located.Node, Op: located.Op, Outputs: outputNames(g),
-			Why: fmt.Sprintf("the reference of its op rejects the generated data: %v", located.Err)})
+		created.unchecked = append(created.unchecked, report.Unchecked{Node: located.Node, Op: located.Op,
+			Outputs: outputNames(g),
+			Why:     fmt.Sprintf("the reference of its op rejects the generated data: %v", located.Err)})
 		return created
 	}
 	created.expectedOutputs, created.evaluated = expected, snapshotOf(g)
@@ -89,7 +70,7 @@ func newChecker(g *graph.Graph) *checker {
 
 // noteUnchecked records a part that cannot be evaluated.
 func (c *checker) noteUnchecked(n *graph.Node, why string, outputs []string) {
-	part := Unchecked{Why: why, Outputs: outputs}
+	part := report.Unchecked{Why: why, Outputs: append([]string{}, outputs...)}
 	if n != nil {
 		part.Node, part.Op = n.Name, n.Op.Name
 	}
@@ -278,22 +259,6 @@ func liveVaryingCopies(g *graph.Graph) map[string]bool {
 		}
 	}
 	return copies
-}
-
-// quotedList returns "output" or "outputs" with the quoted names, at most maxListed of them.
-func quotedList(names []string) string {
-	const maxListed = 8
-	quoted := make([]string, min(len(names), maxListed))
-	for i := range quoted {
-		quoted[i] = fmt.Sprintf("%q", names[i])
-	}
-	if omittedCount := len(names) - maxListed; omittedCount > 0 {
-		return fmt.Sprintf("%s and %d more outputs", strings.Join(quoted, ", "), omittedCount)
-	}
-	if len(names) == 1 {
-		return "output " + quoted[0]
-	}
-	return "outputs " + strings.Join(quoted, ", ")
 }
 
 // tolerance is the maximum difference that rounding may cause, relative to 1 + |value|. Elements of dtypes that are

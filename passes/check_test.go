@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -47,7 +48,7 @@ func TestUnchecked(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		build func(g *graph.Graph, x *graph.Value)
-		want  []Unchecked
+		want  []report.Unchecked
 		says  string
 	}{
 		{"all is checked", func(g *graph.Graph, x *graph.Value) { g.Output("y", op.Relu(x)) }, nil, ""},
@@ -55,18 +56,20 @@ func TestUnchecked(t *testing.T) {
 			o := g.Apply("opaque", nil, x)[0].Named("o")
 			g.Apply("opaque", nil, x) // no output needs it
 			g.Output("y", op.Relu(o)).Output("z", op.Neg(x)).Output("o", o)
-		}, []Unchecked{{"o", "opaque", "the op has no reference: it asks the hardware", []string{"y", "o"}}},
+		}, []report.Unchecked{{Node: "o", Op: "opaque",
+			Why: "the op has no reference: it asks the hardware", Outputs: []string{"y", "o"}}},
 			`the values of outputs "y", "o" were not checked: node "o" (opaque): the op has no reference: it asks the hardware`},
 		{"a reference that refuses what was made up", func(g *graph.Graph, x *graph.Value) {
 			g.Output("y", g.Apply("fragile", nil, x)[0].Named("f"))
-		}, []Unchecked{{"f", "fragile", "the reference of its op rejects the generated data: wants 3", []string{"y"}}},
+		}, []report.Unchecked{{Node: "f", Op: "fragile",
+			Why: "the reference of its op rejects the generated data: wants 3", Outputs: []string{"y"}}},
 			`the values of output "y" were not checked: node "f" (fragile): the reference of its op rejects`},
 		{"a large graph", func(g *graph.Graph, x *graph.Value) {
 			g.Output("y", op.Repeat(x, []int{1 << 20, 1}))
-		}, []Unchecked{{"", "", "the graph is too large, with more than 1048576 elements in all values together",
-			[]string{"y"}}},
+		}, []report.Unchecked{{Why: "the graph is too large, with more than 1048576 elements in all values together",
+			Outputs: []string{"y"}}},
 			`the values of output "y" were not checked: the graph is too large`},
-		{"no outputs", func(*graph.Graph, *graph.Value) {}, []Unchecked{{Why: "the graph has no outputs"}},
+		{"no outputs", func(*graph.Graph, *graph.Value) {}, []report.Unchecked{{Why: "the graph has no outputs", Outputs: []string{}}},
 			"no values were checked: the graph has no outputs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 )
 
 // Cost returns the expected time of a node in nanoseconds, by the prices of the device or of one core of the host. It
@@ -44,8 +45,9 @@ func (p *Plan) summarize() {
 			continue
 		}
 		from, to := n.In[0].Value.Meta, n.Out[0].Meta
-		p.Copies = append(p.Copies, Copy{Node: n, Value: n.In[0].Value.Name, From: from.Strides, To: to.Strides,
-			Bytes: to.Bytes(), CostNS: cost, Why: n.Why})
+		p.Copies = append(p.Copies, Copy{n, report.Copy{Value: n.In[0].Value.Name,
+			From: append([]int{}, from.Strides...), To: append([]int{}, to.Strides...), Bytes: to.Bytes(), CostNS: cost,
+			Why: n.Why}})
 	}
 	// The rounding errors of a sum depend on the order of nodes. Rounding to a picosecond removes the difference.
 	p.CostNS = math.Round(machine.PSPerNS*p.CostNS) / machine.PSPerNS

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,7 +24,7 @@ func (p *Plan) dropNodes() {
 		if slices.ContainsFunc(n.Out, live.At) {
 			return false
 		}
-		p.Elided = append(p.Elided, Elision{n.Name, "no output depends on it"})
+		p.Elided = append(p.Elided, report.Elision{Node: n.Name, Why: "no output depends on it"})
 		return true
 	})
 	if droppedCount := oldCount - len(p.Graph.Nodes); droppedCount > 0 {

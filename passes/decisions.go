@@ -19,23 +19,21 @@ import (
 // batches of 8 folded node 3, and fused nodes 5, 6 and 7. A plan for batches of 1 that follows these decisions does the
 // same without a search. It fails with a [Misfit] if the nodes do not iterate over the same elements at this size.
 type Decisions struct {
-	foldedNodes  []map[int]bool     // numbers of folded nodes, by fold pass
-	groups       []groupDecision    // fused groups
-	nodes        []signature        // signatures of the nodes for which layouts were chosen
-	results      [][]tensor.Meta    // results of these nodes
-	layout       *layout.Assignment // chosen layouts, implementations and copies
-	placedValues map[int]bool       // numbers of values that are stored inside other values
-
-	stored *storedLayout // the layout as read from a file; layout is nil if stored is set
+	foldedNodes  []map[int]bool  // numbers of folded nodes, by fold pass
+	groups       []groupDecision // fused groups
+	nodes        []signature     // signatures of the nodes for which layouts were chosen
+	results      [][]tensor.Meta // results of these nodes
+	layout       *storedLayout   // chosen layouts, implementations and copies
+	placedValues map[int]bool    // numbers of values that are stored inside other values
 }
 
 // groupDecision is a group of nodes that become one step.
 type groupDecision struct {
-	nodes       []int  // numbers of the nodes, in a valid order of execution
-	hasAnchor   bool   // whether the first node, the anchor, has its own loop: see [nodeGroup]
-	isAttention bool   // whether the nodes compute an attention
-	mask        []bool // marks the dimensions that the group reduces; nil if it reduces none
-	split       int    // if not 0, the number of parts into which dimension 1 is split before the reduction
+	Nodes     []int  // numbers of the nodes, in a valid order of execution
+	Anchor    bool   // whether the first node, the anchor, has its own loop: see [nodeGroup]
+	Attention bool   // whether the nodes compute an attention
+	Mask      []bool `json:",omitempty"` // marks the dimensions that the group reduces; nil if it reduces none
+	Split     int    // if not 0, the number of parts into which dimension 1 is split before the reduction
 }
 
 // signature identifies a node independently of sizes. It has the op, the number of the node, the number of its results,
@@ -103,10 +101,10 @@ func (p *Plan) noteGroups(groups []fusion.Group) {
 		return
 	}
 	for _, group := range groups {
-		decision := groupDecision{nodes: make([]int, len(group.Nodes)), hasAnchor: group.Anchor,
-			isAttention: group.Attention, mask: group.Mask, split: group.Split}
+		decision := groupDecision{Nodes: make([]int, len(group.Nodes)), Anchor: group.Anchor,
+			Attention: group.Attention, Mask: group.Mask, Split: group.Split}
 		for i, n := range group.Nodes {
-			decision.nodes[i] = n.Number()
+			decision.Nodes[i] = n.Number()
 		}
 		p.Decisions.groups = append(p.Decisions.groups, decision)
 	}
@@ -117,7 +115,7 @@ func (p *Plan) noteLayouts(assignment *layout.Assignment) {
 	if p.Decisions == nil {
 		return
 	}
-	p.Decisions.layout = assignment
+	p.Decisions.layout = encodeLayout(assignment)
 	for _, n := range p.Graph.Nodes {
 		results := make([]tensor.Meta, len(n.Out))
 		for i, v := range n.Out {

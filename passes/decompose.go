@@ -5,14 +5,8 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/report"
 )
-
-// Decomposition records that other nodes replaced a node.
-type Decomposition struct {
-	Node, Op string
-	Into     []string // names of the new nodes
-	Why      string   // reason of the rewrite pass; empty if the op itself consists of other ops
-}
 
 // isComposite reports whether the op of a node consists of other ops.
 func isComposite(n *graph.Node) bool { return n.Op.Decompose != nil }
@@ -38,7 +32,7 @@ func decompose(p *Plan) error {
 		case err != nil:
 			return p.Graph.NodeError(n, err)
 		case isComposite(n):
-			p.Decomposed = append(p.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: newNames})
+			p.Decomposed = append(p.Decomposed, report.Decomposition{Node: name, Op: n.Op.Name, Into: newNames})
 		}
 	}
 	p.Graph.Nodes = nodes

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,7 +27,7 @@ func TestDecompose(t *testing.T) {
 		p, err := passes.Run(g, passes.Options{Strategy: s, Check: true})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"reshape", "mul", "diagonal", "sum"}, ops(p))
-		assert.Equal(t, []passes.Decomposition{{Node: "o", Op: "outer", Into: []string{"o.reshape", "o"}},
+		assert.Equal(t, []report.Decomposition{{Node: "o", Op: "outer", Into: []string{"o.reshape", "o"}},
 			{Node: "t", Op: "trace", Into: []string{"t.diagonal", "t"}}}, p.Decomposed)
 		part := p.Graph.Nodes[2]
 		assert.ErrorContains(t, p.Graph.NodeError(part, errors.New("no luck")), `node "t" (trace): no luck`)

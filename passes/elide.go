@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -43,7 +44,7 @@ func elideCopies(plan *Plan) error {
 
 // drop marks a node for removal, and records the reason.
 func (e *elider) drop(n *graph.Node, why string) {
-	e.plan.Elided = append(e.plan.Elided, Elision{n.Name, why})
+	e.plan.Elided = append(e.plan.Elided, report.Elision{Node: n.Name, Why: why})
 	e.removed[n] = true
 }
 
@@ -177,8 +178,8 @@ func cancelPermutes(plan *Plan) error {
 		}
 		valueUses.redirect(g, n.Out[0], source)
 		removed[n] = true
-		plan.Elided = append(plan.Elided, Elision{n.Name,
-			fmt.Sprintf("undoes %q: its readers read %q", first.Name, source.Name)})
+		plan.Elided = append(plan.Elided, report.Elision{Node: n.Name,
+			Why: fmt.Sprintf("undoes %q: its readers read %q", first.Name, source.Name)})
 	}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *graph.Node) bool { return removed[n] })
 	return nil

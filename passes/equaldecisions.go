@@ -2,10 +2,10 @@ package passes
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,11 +14,8 @@ import (
 // one of the plans, because the position of such a dimension has no effect. If the decisions are equal, both plans
 // compute the same bits for each row of a batch.
 func (d *Decisions) Equal(other *Decisions) bool {
-	if d == nil || other == nil || d.layout == nil || other.layout == nil {
+	if d == nil || other == nil || d.results == nil || other.results == nil { // decoded decisions have no results
 		return d == other
-	}
-	if len(d.layout.Nodes) != len(d.nodes) || len(other.layout.Nodes) != len(other.nodes) {
-		return false
 	}
 	return slices.EqualFunc(d.foldedNodes, other.foldedNodes, maps.Equal) &&
 		slices.EqualFunc(d.groups, other.groups, groupDecision.equal) &&
@@ -30,22 +27,32 @@ func (d *Decisions) Equal(other *Decisions) bool {
 // are never equal.
 func (d *Decisions) equalLayouts(other *Decisions) bool {
 	a, b := d.layout, other.layout
-	if len(a.Failed)+len(b.Failed) > 0 || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
+	equalCopies := func(listA, listB []int) bool { // a missing entry of a list is no copy
+		copyAt := func(list []int, i int) int {
+			if i < len(list) {
+				return list[i]
+			}
+			return -1
+		}
+		for i := range max(len(listA), len(listB)) {
+			if !a.equalCopy(copyAt(listA, i), b, copyAt(listB, i)) {
+				return false
+			}
+		}
+		return true
+	}
+	if a.incomplete || b.incomplete || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
 		return false
 	}
-	for i := range a.Nodes {
-		choiceA, choiceB := &a.Nodes[i], &b.Nodes[i]
-		if !equalChoices(choiceA, choiceB) || !equalWalks(choiceA.Walk, choiceB.Walk, d.results[i], other.results[i]) {
+	for i := range a.Choices {
+		c, o := &a.Choices[i], &b.Choices[i]
+		if c.Impl != o.Impl || c.OnDevice != o.OnDevice || c.Exact != o.Exact || c.Drop != o.Drop ||
+			!equalCopies(c.In, o.In) || !equalCopies(c.Results, o.Results) ||
+			!equalWalks(c.walk(), o.walk(), d.results[i], other.results[i]) {
 			return false
 		}
 	}
 	return true
-}
-
-// equalChoices compares the choices for a node in two plans, except for their walks.
-func equalChoices(a, b *layout.Choice) bool {
-	return a.Impl == b.Impl && a.ExactStrides == b.ExactStrides && a.Removed == b.Removed && equalCopies(a.In, b.In) &&
-		equalCopies(a.ResultCopies, b.ResultCopies)
 }
 
 // equalWalks compares two walks (a loop order with orders of the results) for results of different sizes. The loop
@@ -79,35 +86,21 @@ func equalOrders(orderA, orderB tensor.Order, resultA, resultB tensor.Meta) bool
 	return slices.Equal(slices.DeleteFunc(orderA.Dims(), isUnit), slices.DeleteFunc(orderB.Dims(), isUnit))
 }
 
-// equalCopies reports whether two lists of copies are equal except for sizes. A missing entry of a list is nil.
-func equalCopies(listA, listB []*layout.Copy) bool {
-	for i := range max(len(listA), len(listB)) {
-		var copyA, copyB *layout.Copy
-		if i < len(listA) {
-			copyA = listA[i]
-		}
-		if i < len(listB) {
-			copyB = listB[i]
-		}
-		if !equalCopy(copyA, copyB) {
-			return false
-		}
+// equalCopy reports whether copy i of l and copy j of other are equal, apart from their reasons. -1 stands for no copy.
+func (l *storedLayout) equalCopy(i int, other *storedLayout, j int) bool {
+	if i < 0 || j < 0 {
+		return i == j
 	}
-	return true
-}
-
-// equalCopy reports whether two copies, of graphs with the same nodes, are equal except for sizes.
-func equalCopy(copyA, copyB *layout.Copy) bool {
-	if copyA == nil || copyB == nil {
-		return copyA == copyB
+	a, b := l.Copies[i], other.Copies[j]
+	if !l.equalCopy(a.From, other, b.From) {
+		return false
 	}
-	return copyA.Value.Number() == copyB.Value.Number() && copyA.Order == copyB.Order && copyA.Place == copyB.Place &&
-		(copyA.Strides == nil) == (copyB.Strides == nil) && copyA.Pinned == copyB.Pinned && copyA.View == copyB.View &&
-		copyA.Original == copyB.Original && equalCopy(copyA.From, copyB.From)
+	a.From, a.Why = b.From, b.Why
+	return reflect.DeepEqual(a, b)
 }
 
 // equal reports whether two decisions make the same group.
 func (a groupDecision) equal(b groupDecision) bool {
-	return slices.Equal(a.nodes, b.nodes) && a.hasAnchor == b.hasAnchor && a.isAttention == b.isAttention &&
-		slices.Equal(a.mask, b.mask) && a.split == b.split
+	return slices.Equal(a.Nodes, b.Nodes) && a.Anchor == b.Anchor && a.Attention == b.Attention &&
+		slices.Equal(a.Mask, b.Mask) && a.Split == b.Split
 }

@@ -54,8 +54,8 @@ func TestExact(t *testing.T) {
 			require.False(t, exact && n.Impl.Inexact)
 			said := ""
 			for _, pass := range p.Passes {
-				if pass.Name == "layout" {
-					said = pass.Summary
+				if pass.Pass == "layout" {
+					said = pass.Did
 				}
 			}
 			if exact {

@@ -36,8 +36,8 @@ func ExampleAfter() {
 		panic(err)
 	}
 	for _, done := range p.Passes {
-		if done.Summary != "" {
-			fmt.Println(done.Name+":", done.Summary)
+		if done.Did != "" {
+			fmt.Println(done.Pass+":", done.Did)
 		}
 	}
 	// Output:

@@ -15,15 +15,9 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-// Folding is a node whose results were computed while planning, because all its operands are constants.
-type Folding struct {
-	Node, Op string
-	Bytes    int    // size of the results; 0 for a view, and for a conversion that takes no memory
-	Why      string // reason of a node that a pass inserted; otherwise empty
-}
 
 // foldLimit is the size in bytes up to which results are always folded. Larger results, such as a long range, may be
 // cheaper to compute in each run than to keep in memory.
@@ -82,7 +76,7 @@ func foldConstants(plan *Plan) error {
 // recordFolding records that a node is folded, and returns Folding.Bytes.
 func (p *Plan) recordFolding(n *graph.Node) int {
 	p.noteFolded(n)
-	folding := Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
+	folding := report.Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
 	if !n.IsView() && widenedConstant(n) == nil {
 		folding.Bytes = resultBytes(n)
 	}
@@ -361,7 +355,7 @@ func atHints(n *graph.Node) *graph.Node {
 // restored from the packed data. Constants that cannot be discarded (see [tensor.Storage.Discard]) keep their memory.
 func (p *Plan) discardPacked(constant *tensor.Tensor, packing *graph.Packing, packed *tensor.Tensor) {
 	freed := 0
-	if narrow := constant.Narrow(); narrow != nil {
+	if narrow := constant.Unwidened(); narrow != nil {
 		if !p.unpackedReads()[constant.Storage()] && constant.Storage().Discard(nil) {
 			freed = constant.Storage().Len()
 		}

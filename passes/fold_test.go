@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -23,7 +24,7 @@ func TestConstantsAreFolded(t *testing.T) {
 	g.Output("y", op.Add(x, h).Named("sum")).Output("h", h)
 	p := run(t, g, "")
 	assert.Equal(t, []string{"add"}, ops(p))
-	assert.Equal(t, []passes.Folding{{Node: "t", Op: "t"}, {Node: "h", Op: "mul", Bytes: 24}}, p.Folded)
+	assert.Equal(t, []report.Folding{{Node: "t", Op: "t"}, {Node: "h", Op: "mul", Bytes: 24}}, p.Folded)
 	assert.NotNil(t, h.Node, "the graph given is not changed")
 	require.Len(t, p.Graph.Constants, 1, "what nobody reads is dropped")
 	folded := p.Graph.Constants[0]

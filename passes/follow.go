@@ -22,7 +22,7 @@ func (p *Plan) followLayouts() error {
 	if err := p.decisionsToFollow.checkGraph(p.Graph); err != nil {
 		return err
 	}
-	assignment, err := p.decisionsToFollow.assignment(p.Graph, p.device)
+	assignment, err := p.decisionsToFollow.layout.assignment(p.Graph, p.device)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (p *Plan) followLayouts() error {
 
 // checkGraph returns an error if the layouts were not chosen for the nodes of the graph.
 func (d *Decisions) checkGraph(g *graph.Graph) error {
-	if d.layout == nil && d.stored == nil || len(d.nodes) != len(g.Nodes) {
+	if d.layout == nil || len(d.nodes) != len(g.Nodes) {
 		return misfitError("the graph has %d nodes, but the decisions are for %d nodes", len(g.Nodes), len(d.nodes))
 	}
 	for i, n := range g.Nodes {
@@ -51,14 +51,6 @@ func (d *Decisions) checkGraph(g *graph.Graph) error {
 		}
 	}
 	return nil
-}
-
-// assignment returns the recorded assignment with the values and implementations of a graph and its device.
-func (d *Decisions) assignment(g *graph.Graph, device graph.Device) (*layout.Assignment, error) {
-	if d.stored != nil {
-		return d.stored.assignment(g, device)
-	}
-	return d.layout.Of(g), nil
 }
 
 // outputLayout is the required layout of an output: its pin or, without a pin, the layout of the graph as written.

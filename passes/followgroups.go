@@ -37,9 +37,9 @@ func (g *grouper) followGroups() error {
 // rebuildGroup returns the group of a decision, or an error if its nodes can no longer become one step.
 func (g *grouper) rebuildGroup(decision groupDecision, byNumber map[int]*graph.Node) (*nodeGroup, error) {
 	// If split is not 0, dimension 1 is split into this number of parts before the mask applies, as in a group_norm.
-	group := &nodeGroup{space: space{mask: decision.mask, split: decision.split}, resultCount: 1,
-		isAttention: decision.isAttention}
-	for _, number := range slices.Backward(decision.nodes) {
+	group := &nodeGroup{space: space{mask: decision.Mask, split: decision.Split}, resultCount: 1,
+		isAttention: decision.Attention}
+	for _, number := range slices.Backward(decision.Nodes) {
 		n := byNumber[number]
 		if n == nil || len(n.Out) == 0 {
 			return nil, misfitError("a node of a group does not exist")
@@ -47,12 +47,12 @@ func (g *grouper) rebuildGroup(decision groupDecision, byNumber map[int]*graph.N
 		group.nodes = append(group.nodes, n)
 		g.groupOf.Set(n.Out[0], group)
 	}
-	if decision.isAttention {
+	if decision.Attention {
 		inOrder := slices.Clone(group.nodes)
 		slices.Reverse(inOrder)
 		return group, g.checkAttention(inOrder)
 	}
-	if decision.hasAnchor {
+	if decision.Anchor {
 		group.anchor = group.nodes[len(group.nodes)-1]
 	}
 	return group, g.checkGroup(group)

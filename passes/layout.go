@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -210,8 +211,8 @@ func (l *layouter) removeNode(n *graph.Node, choice *layout.Choice) error {
 		return err
 	}
 	if len(choice.ResultCopies) == 0 && n.Op.Identity { // a copy; removed views are not recorded
-		l.plan.Elided = append(l.plan.Elided, Elision{n.Name,
-			fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
+		l.plan.Elided = append(l.plan.Elided, report.Elision{Node: n.Name,
+			Why: fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
 	}
 	return nil
 }

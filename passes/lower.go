@@ -8,23 +8,11 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
+	"github.com/graphrun/graphrun/report"
 )
 
 // This file prepares constants for the kernels: it inserts nodes that pack them. A packed form is the order of
 // elements, possibly padded, in which the implementation of a node reads an operand fastest.
-
-// Packing describes a packed constant of the plan.
-type Packing struct {
-	Value    string   // name of the packed value
-	Original string   // name of the original constant
-	Form     string   // see [graph.Packing]
-	Bytes    int      // size of the packed value
-	Readers  []string // names of the nodes that read it
-}
-
-// RunPacking is an operand that the kernel of a node packs in every run. The operand is not a constant, or there was
-// not enough memory for the packed constant.
-type RunPacking struct{ Value, Form, Node string }
 
 // packer inserts packing nodes: one for each pair of a constant and a packed form. For example, if the implementations
 // of two products read the constant w in the same form, both read the result of one packing node.
@@ -152,7 +140,7 @@ func (p *Plan) listPackings() {
 			v := a.Value
 			if v.Packed == nil {
 				if form := wantedForm(n, call, i); form != "" {
-					p.PackedInRuns = append(p.PackedInRuns, RunPacking{v.Name, form, n.Name})
+					p.PackedInRuns = append(p.PackedInRuns, report.RunPacking{Value: v.Name, Form: form, Node: n.Name})
 				}
 				continue
 			}
@@ -160,7 +148,7 @@ func (p *Plan) listPackings() {
 			if !isListed {
 				index = len(p.Packed)
 				packedIndex[v] = index
-				p.Packed = append(p.Packed, Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Format,
+				p.Packed = append(p.Packed, report.Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Format,
 					Bytes: v.Meta.Bytes()})
 			}
 			if packing := &p.Packed[index]; !slices.Contains(packing.Readers, n.Name) {

@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -146,7 +147,7 @@ func TestPackingIsANodeThatFolds(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"w.packed: packed for a, b", "w.packed.1: packed for c"}, packs)
 	require.Len(t, p.Folded, 2)
-	first := passes.Folding{Node: "w.packed", Op: "pack", Bytes: p.Packed[0].Bytes, Why: "packed for a, b"}
+	first := report.Folding{Node: "w.packed", Op: "pack", Bytes: p.Packed[0].Bytes, Why: "packed for a, b"}
 	assert.Equal(t, first, p.Folded[0])
 	assert.Empty(t, p.PackedInRuns)
 

@@ -18,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -62,8 +63,8 @@ func TestCopiesForContracts(t *testing.T) {
 	}
 	p := run(t, g, "")
 	require.Len(t, p.Copies, 1)
-	i := slices.IndexFunc(p.Passes, func(d passes.PassRecord) bool { return d.Name == "layout" })
-	assert.Equal(t, "3 layouts and 3 implementations chosen, 1 copy inserted", p.Passes[i].Summary)
+	i := slices.IndexFunc(p.Passes, func(d report.Pass) bool { return d.Pass == "layout" })
+	assert.Equal(t, "3 layouts and 3 implementations chosen, 1 copy inserted", p.Passes[i].Did)
 	c := p.Copies[0]
 	assert.Equal(t, "x", c.Value)
 	assert.Equal(t, []int{144, 36, 6, 1}, c.From)

@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -183,7 +184,7 @@ func TestPinsAreNotRewritten(t *testing.T) {
 			if c.pin.Impl != "" {
 				assert.Equal(t, c.pin.Impl, p.Graph.Value(c.name).Node.Impl.Name, s.Name())
 			}
-			assert.True(t, slices.ContainsFunc(p.Unfused, func(a passes.Unfused) bool {
+			assert.True(t, slices.ContainsFunc(p.Unfused, func(a report.Unfused) bool {
 				return a.Node == c.name && a.Why == "would not keep the pin of "+c.name ||
 					!(loops.CodeAvailable() && machine.HostFeatures().Has(machine.AVX2)) &&
 						a.Why == "no machine code multiplies bytes of such shapes"

@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,13 +16,6 @@ import (
 // For example, the concatenation of a (2,3) and b (2,5) along dimension 1 is c (2,8), row-major. After placement, a has
 // the strides (8,1) at offset 0 of c's memory, and b has the strides (8,1) at offset 3. The nodes of a and b write
 // these slices, and the concatenation has nothing to copy.
-
-// Placed is a value that is written directly into its slice of another value, the result of a concatenation.
-type Placed struct {
-	Value, Within string  // names of the value and of the result
-	Bytes         int     // size of the value, which is not copied
-	SavedNS       float64 // estimated decrease of the cost, less the additional cost of other readers of the slice
-}
 
 // placeResults places values where this is possible and decreases the cost. The producers and other readers of a slice
 // must support its strides. Strategies that solve the layout problem exactly have made most of these decisions
@@ -182,7 +176,7 @@ func (placer *placer) tryPlacement(tried placement) {
 
 // notePlaced records that value v becomes a slice of value within.
 func (p *Plan) notePlaced(v, within *graph.Value, savedNS float64) {
-	p.Placed = append(p.Placed, Placed{Value: v.Name, Within: within.Name, Bytes: v.Meta.Bytes(), SavedNS: savedNS})
+	p.Placed = append(p.Placed, report.Placed{Value: v.Name, Within: within.Name, Bytes: v.Meta.Bytes(), SavedNS: savedNS})
 	if p.Decisions == nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -69,29 +70,29 @@ type Options struct {
 type Plan struct {
 	Graph    *graph.Graph
 	Strategy string
-	Passes   []PassRecord // in the order of execution
-	Copies   []Copy       // inserted copies that remain
-	Elided   []Elision    // removed nodes
-	Folded   []Folding    // nodes whose results became constants
-	Packed   []Packing    // packed constants
+	Passes   []report.Pass    // in the order of execution
+	Copies   []Copy           // inserted copies that remain
+	Elided   []report.Elision // removed nodes
+	Folded   []report.Folding // nodes whose results became constants
+	Packed   []report.Packing // packed constants
 	// PackedInRuns lists the operands that kernels pack in every run.
-	PackedInRuns []RunPacking
+	PackedInRuns []report.RunPacking
 	// Decomposed lists the nodes that other nodes replace.
-	Decomposed []Decomposition
-	Groups     []Group   // fused nodes
-	Unfused    []Unfused // pairs of nodes that could be fused but are not
-	CostNS     float64   // sum of Cost over all nodes
+	Decomposed []report.Decomposition
+	Groups     []Group          // fused nodes
+	Unfused    []report.Unfused // pairs of nodes that could be fused but are not
+	CostNS     float64          // sum of Cost over all nodes
 	// Placed lists the values that are written directly into other values. SavedNS is the time saved by placements that
 	// the strategy did not choose. CostNS + SavedNS is thus the cost that the strategy minimized, and the cost that a
 	// certificate proves.
-	Placed  []Placed
+	Placed  []report.Placed
 	SavedNS float64
 	// Failed lists the errors of the nodes that were removed with [Options.KeepGoing]. Nodes that only depend on failed
 	// nodes have no error.
 	Failed graph.Errors
 	// Unchecked lists the parts of the graph that [Options.Check] could not compare. It is nil if Check compared
 	// everything or was not set.
-	Unchecked []Unchecked
+	Unchecked []report.Unchecked
 
 	// Model and Solution are the layout problem and its solution if the strategy solves it exactly, otherwise nil.
 	Model    *layout.Model
@@ -131,41 +132,26 @@ type Plan struct {
 	nodeCosts           graph.ByValue[nodeCost]         // cost of a node, by its first output
 }
 
-// PassRecord is the record of one pass.
-type PassRecord struct {
-	Name, Doc string        // see [Pass]
-	Summary   string        // summary of the changes; empty if there are none
-	Nodes     int           // number of nodes after the pass
-	Duration  time.Duration // duration of the pass
-}
-
 // Exact reports whether passes must keep roundings: see [Options.Exact].
 func (p *Plan) Exact() bool { return p.exact }
 
-// Note adds a formatted text to [PassRecord.Summary] of the running pass. It ignores an empty text.
+// Note adds a formatted text to [report.Pass.Did] of the running pass. It ignores an empty text.
 func (p *Plan) Note(format string, args ...any) {
 	if len(p.Passes) == 0 {
 		return
 	}
 	record, text := &p.Passes[len(p.Passes)-1], fmt.Sprintf(format, args...)
-	if record.Summary != "" && text != "" {
-		record.Summary += ", "
+	if record.Did != "" && text != "" {
+		record.Did += ", "
 	}
-	record.Summary += text
+	record.Did += text
 }
 
-// Copy is a copy that a pass inserted.
+// Copy is a copy that a pass inserted. Why is the reason of the strategy; [Explainer.Explain] adds all other reasons.
 type Copy struct {
-	Node     *graph.Node
-	Value    string  // name of the source
-	From, To []int   // strides of source and copy in elements
-	Bytes    int     // size of the copy
-	CostNS   float64 // see [Plan.Cost]
-	Why      string  // reason
+	Node *graph.Node
+	report.Copy
 }
-
-// Elision is a removed node, and the reason.
-type Elision struct{ Node, Why string }
 
 // Run plans a graph, which must be sorted and is not modified. The plan shares the data of its constants. Run returns
 // the error of the first pass or check that fails.
@@ -271,7 +257,7 @@ func (p *Plan) runPasses(options Options) error {
 // apply runs one pass and records its outcome.
 func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	start := time.Now()
-	p.Passes = append(p.Passes, PassRecord{Name: pass.Name, Doc: pass.Doc})
+	p.Passes = append(p.Passes, report.Pass{Pass: pass.Name, Doc: pass.Doc})
 	recordCount := len(p.Passes)
 	err := pass.run(p)
 	if contextErr := interrupt.Err(p.ctx); contextErr != nil { // the result of a cancelled pass is not used
@@ -286,7 +272,7 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 		return fmt.Errorf("pass %s changed the record of applied passes", pass.Name)
 	}
 	record := &p.Passes[len(p.Passes)-1]
-	record.Nodes, record.Duration = len(p.Graph.Nodes), time.Since(start)
+	record.Nodes, record.MS = len(p.Graph.Nodes), float64(time.Since(start).Microseconds())/1000
 	if dumpTo != nil {
 		fmt.Fprintf(dumpTo, "after %s: %s\n", pass.Name, pass.Doc)
 		return p.Graph.WriteText(dumpTo, "  ")

@@ -3,9 +3,12 @@ package passes
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -27,33 +30,54 @@ func (p *Plan) Explainer() *Explainer {
 	return &Explainer{p, usesOf(p.Graph), &layout.Problem{Graph: p.Graph}}
 }
 
-// Sides explains a copy of the plan: the producer of its source, and the reader of its result. Sides is empty for nil
-// or unknown copies.
-func (e *Explainer) Sides(c *Copy) (sides Sides) {
+// Explain describes a copy of the plan: the producer of its source, and the reader of its result. Why then has all
+// reasons in sentences: the producer, the reader, the cost and the advice, separated by semicolons.
+//
+//	`act` writes (N,H,W,C), as its operand `conv` is stored; `y` is pinned to (N,C,H,W);
+//	the copy costs 1.249µs, 5.5% of the plan; to avoid it, remove the pin of `y`
+//
+// The description of nil is empty, and unknown copies are not explained.
+func (e *Explainer) Explain(c *Copy) report.Copy {
+	if c == nil {
+		return report.Copy{}
+	}
+	explained := c.Copy
 	if e == nil || e.plan == nil || !e.plan.hasCopy(c) {
-		return sides
+		return explained
+	}
+	if c.Node.Impl.IsTransfer() {
+		explained.Transfer = c.Node.Impl.Name
 	}
 	from, copyValue := c.Node.In[0].Value, c.Node.Out[0]
-	sides.SourceReasons, sides.TargetReasons = e.sourceReasons(from), e.targetReasons(copyValue)
-	sides.Producer, sides.Reader = e.describeProducer(from), e.describeReader(c)
-	sides.Producer.Layout, sides.Reader.Layout = e.layoutOf(from), e.layoutOf(copyValue)
+	explained.Producer, explained.Reader = e.describeProducer(from), e.describeReader(c)
+	explained.Producer.Layout, explained.Reader.Layout = e.layoutOf(from), e.layoutOf(copyValue)
 	source, dense := tensor.OrderOf(from.Meta)
-	sides.Producer.Padded = !dense
-	sides.Reader.Dense = !dense && source.Matches(copyValue.Meta)
-	if sides.Producer.Layout == sides.Reader.Layout { // the two layouts differ only in dimensions of size 1
-		sides.Producer.Layout = "strides " + tensor.ListString(from.Meta.Strides)
-		sides.Reader.Layout = "strides " + tensor.ListString(copyValue.Meta.Strides)
+	explained.Producer.Padded = !dense
+	explained.Reader.Dense = !dense && source.Matches(copyValue.Meta)
+	if explained.Producer.Layout == explained.Reader.Layout { // the layouts differ only in dimensions of size 1
+		explained.Producer.Layout = "strides " + tensor.ListString(from.Meta.Strides)
+		explained.Reader.Layout = "strides " + tensor.ListString(copyValue.Meta.Strides)
 	}
-	sides.CostNS = c.CostNS
 	if e.plan.CostNS > 0 {
-		sides.Share = c.CostNS / e.plan.CostNS
+		explained.Share = c.CostNS / e.plan.CostNS
 	}
-	sides.Advice = e.advice(from, copyValue, &sides)
+	explained.Advice = e.advice(from, copyValue, &explained)
 	// The strategy gives no reason if the layout is fixed, or if an implementation requires the layout.
-	if c.Why != layout.ReaderNeeds && sides.Reader.Kind != pinSide && sides.Reader.Kind != outputSide {
-		sides.Strategy = c.Why
+	if kind := explained.Reader.Kind; c.Why != layout.ReaderNeeds && kind != pinSide && kind != outputSide {
+		explained.Strategy = c.Why
 	}
-	return sides
+	explained.Why = copyText(&explained)
+	return explained
+}
+
+// Reasons returns two lists of sentences about a copy of the plan, one sentence per step: from the source of the copy back
+// to the node, input or pin that determined its layout, and from the copy to the reader or output that requires the new
+// layout.
+func (e *Explainer) Reasons(c *Copy) (source, target []string) {
+	if e == nil || e.plan == nil || !e.plan.hasCopy(c) {
+		return nil, nil
+	}
+	return e.sourceReasons(c.Node.In[0].Value), e.targetReasons(c.Node.Out[0])
 }
 
 // hasCopy reports whether the node of a copy is a node of the plan.
@@ -65,8 +89,8 @@ func (p *Plan) hasCopy(c *Copy) bool {
 }
 
 // describeProducer describes the origin of a value's layout.
-func (e *Explainer) describeProducer(v *graph.Value) Producer {
-	producer, n := Producer{Name: v.Name}, v.Node
+func (e *Explainer) describeProducer(v *graph.Value) report.Producer {
+	producer, n := report.Producer{Name: v.Name}, v.Node
 	// pinSources has the name of the pinned copy of v, or "". An input or a constant has the same name as its copy.
 	if pinned := e.plan.pinSources[v]; pinned != v.Name {
 		producer.Pinned = pinned
@@ -93,14 +117,14 @@ func (e *Explainer) describeProducer(v *graph.Value) Producer {
 }
 
 // describeReader describes the reader of a copy.
-func (e *Explainer) describeReader(c *Copy) Reader {
+func (e *Explainer) describeReader(c *Copy) report.Reader {
 	copyValue := c.Node.Out[0]
 	if c.Node.Pin.SetsLayout() {
 		name := copyValue.Name
 		if e.plan.pinOf(name) == (graph.Pin{}) { // the copy of an input: the pin names the input
 			name = c.Value
 		}
-		return Reader{Kind: pinSide, Name: name}
+		return report.Reader{Kind: pinSide, Name: name}
 	}
 	n, count := e.preferredReader(copyValue)
 	// An output is described rather than the nodes that also read the copy.
@@ -109,14 +133,14 @@ func (e *Explainer) describeReader(c *Copy) Reader {
 			continue
 		}
 		if output.Pin.SetsLayout() {
-			return Reader{Kind: pinSide, Name: output.Name, OtherReaders: count}
+			return report.Reader{Kind: pinSide, Name: output.Name, OtherReaders: count}
 		}
-		return Reader{Kind: outputSide, Name: output.Name, OtherReaders: count}
+		return report.Reader{Kind: outputSide, Name: output.Name, OtherReaders: count}
 	}
 	if n == nil {
-		return Reader{}
+		return report.Reader{}
 	}
-	reader := Reader{Kind: nodeSide, Name: n.Name, OtherReaders: count - 1}
+	reader := report.Reader{Kind: nodeSide, Name: n.Name, OtherReaders: count - 1}
 	if n.Pin.SetsLayout() {
 		reader.Pin = n.Pin.String()
 	}
@@ -153,26 +177,26 @@ func (e *Explainer) determiningNode(n *graph.Node) string {
 }
 
 // advice returns a change by the caller that avoids the copy; empty if none is known.
-func (e *Explainer) advice(from, copyValue *graph.Value, sides *Sides) string {
+func (e *Explainer) advice(from, copyValue *graph.Value, explained *report.Copy) string {
 	if from.Place() != copyValue.Place() { // a transfer: inputs and outputs are on the host
 		return ""
 	}
 	isOnlyReader := len(e.uses.readers.At(from)) == 1 && !e.uses.isOutput[from]
 	order, dense := tensor.OrderOf(from.Meta)
 	switch {
-	case sides.Producer.Kind == inputSide && sides.Reader.Kind == pinSide:
-		return fmt.Sprintf("pass `%s` in %s, or remove the pin", from.Name, sides.Reader.Layout)
-	case sides.Reader.Kind == pinSide:
-		return fmt.Sprintf("remove the pin of `%s`", sides.Reader.Name)
-	case sides.Reader.Kind == outputSide && dense:
-		return fmt.Sprintf("accept `%s` in %s: --pin %s=%v", sides.Reader.Name, sides.Producer.Layout, sides.Reader.Name,
+	case explained.Producer.Kind == inputSide && explained.Reader.Kind == pinSide:
+		return fmt.Sprintf("pass `%s` in %s, or remove the pin", from.Name, explained.Reader.Layout)
+	case explained.Reader.Kind == pinSide:
+		return fmt.Sprintf("remove the pin of `%s`", explained.Reader.Name)
+	case explained.Reader.Kind == outputSide && dense:
+		return fmt.Sprintf("accept `%s` in %s: --pin %s=%v", explained.Reader.Name, explained.Producer.Layout, explained.Reader.Name,
 			graph.Pin{Format: order.Format(), Order: orderUnlessNamed(order)})
-	case sides.Producer.Kind == pinSide:
+	case explained.Producer.Kind == pinSide:
 		return fmt.Sprintf("remove the pin of `%s`", from.Name)
-	case sides.Producer.Kind == inputSide && isOnlyReader && sides.Reader.Dense:
+	case explained.Producer.Kind == inputSide && isOnlyReader && explained.Reader.Dense:
 		return fmt.Sprintf("pass `%s` dense", from.Name)
-	case (sides.Producer.Kind == inputSide || sides.Producer.Kind == constantSide) && isOnlyReader:
-		verb := map[string]string{inputSide: "pass", constantSide: "store"}[sides.Producer.Kind]
+	case (explained.Producer.Kind == inputSide || explained.Producer.Kind == constantSide) && isOnlyReader:
+		verb := map[string]string{inputSide: "pass", constantSide: "store"}[explained.Producer.Kind]
 		return fmt.Sprintf("%s `%s` in %s", verb, from.Name, e.layoutOf(copyValue))
 	}
 	return ""
@@ -289,4 +313,109 @@ func (e *Explainer) preferredReader(v *graph.Value) (first *graph.Node, count in
 		}
 	}
 	return first, len(counted)
+}
+
+// Kinds of the sides of a copy.
+const (
+	inputSide    = "input"
+	constantSide = "constant"
+	outputSide   = "output"
+	pinSide      = "pin"    // a pinned value
+	viewSide     = "viewed" // a view node, whose result has the layout of its operand
+	nodeSide     = "node"   // any other node
+)
+
+// copyText states both sides of a copy, the cost and the advice in one sentence, and the strategy's reason in a second
+// sentence.
+func copyText(c *report.Copy) string {
+	parts := []string{producerText(c.Producer)}
+	if text := readerText(c.Reader); text != "" {
+		parts = append(parts, text)
+	}
+	cost := "the copy costs " + machine.Nanoseconds(c.CostNS)
+	if c.Share > 0 {
+		cost += ", " + shareText(c.Share) + " of the plan"
+	}
+	parts = append(parts, cost)
+	if c.Advice != "" {
+		parts = append(parts, "to avoid it, "+c.Advice)
+	}
+	text := strings.Join(parts, "; ")
+	if c.Strategy != "" {
+		text += ". " + strings.ToUpper(c.Strategy[:1]) + c.Strategy[1:]
+	}
+	return text
+}
+
+// shareText formats a share of the plan's cost.
+func shareText(share float64) string {
+	if share < 0.001 {
+		return "less than 0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*share)
+}
+
+// producerText describes the layout of a copy's source and its reason.
+func producerText(p report.Producer) string {
+	layout := p.Layout
+	if p.Padded {
+		layout += " (padded)"
+	}
+	name := "`" + p.Name + "`"
+	if p.Pinned != "" {
+		name = "`" + p.Pinned + "` before its pin"
+	}
+	switch p.Kind {
+	case inputSide, constantSide:
+		return fmt.Sprintf("%s %s is stored in %s", p.Kind, name, layout)
+	case pinSide:
+		return fmt.Sprintf("%s is pinned to %s", name, layout)
+	case viewSide:
+		return fmt.Sprintf("%s views `%s` in %s", name, p.LayoutSource, layout)
+	}
+	text := fmt.Sprintf("%s writes %s", withImpl(name, p.Impl), layout)
+	if p.LayoutSource != "" {
+		text += fmt.Sprintf(", as its operand `%s` is stored", p.LayoutSource)
+	}
+	return text
+}
+
+// readerText describes the layout that a copy's reader needs; empty if nothing reads the copy.
+func readerText(r report.Reader) string {
+	layout := r.Layout
+	if r.Dense {
+		layout = "it dense"
+	}
+	switch r.Kind {
+	case outputSide:
+		return fmt.Sprintf("output `%s` keeps the layout of the graph as written, %s", r.Name, r.Layout)
+	case pinSide:
+		return fmt.Sprintf("`%s` is pinned to %s", r.Name, r.Layout)
+	case "":
+		return ""
+	}
+	verb := "needs"
+	readers := withImpl("`"+r.Name+"`", r.Impl)
+	switch {
+	case r.OtherReaders == 1:
+		readers, verb = readers+" and 1 other reader", "need"
+	case r.OtherReaders > 1:
+		readers, verb = fmt.Sprintf("%s and %d other readers", readers, r.OtherReaders), "need"
+	}
+	text := fmt.Sprintf("%s %s %s", readers, verb, layout)
+	if r.Pin != "" {
+		text += ", pinned to " + r.Pin
+	}
+	if r.DecidedBy != "" && r.DecidedBy != r.Name {
+		text += fmt.Sprintf(" for `%s`", r.DecidedBy)
+	}
+	return text
+}
+
+// withImpl appends the name of an implementation, if any, to the name of a node.
+func withImpl(name, impl string) string {
+	if impl == "" {
+		return name
+	}
+	return name + " (" + impl + ")"
 }

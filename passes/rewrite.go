@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/report"
 )
 
 // rewrite calls Rewrite of each node's op, which may replace the node and the nodes that compute its operands. Nodes
@@ -150,9 +151,10 @@ func (r *rewriting) recordOutcome(n *graph.Node, name string) {
 	switch {
 	case len(outcome.reasons) > 0:
 		why := strings.Join(slices.Compact(outcome.reasons), "; ")
-		r.plan.Decomposed = append(r.plan.Decomposed, Decomposition{Node: name, Op: n.Op.Name, Into: outcome.replacements,
-			Why: why})
+		r.plan.Decomposed = append(r.plan.Decomposed, report.Decomposition{Node: name, Op: n.Op.Name,
+			Into: append([]string{}, outcome.replacements...), Why: why})
 	case outcome.notRewritten != nil:
-		r.plan.Unfused = append(r.plan.Unfused, Unfused{outcome.notRewritten.Name, name, outcome.notRewrittenReason})
+		r.plan.Unfused = append(r.plan.Unfused, report.Unfused{Node: outcome.notRewritten.Name, Reader: name,
+			Why: outcome.notRewrittenReason})
 	}
 }

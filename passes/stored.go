@@ -15,28 +15,22 @@ import (
 // storedDecisions is the encoded form of [Decisions].
 type storedDecisions struct {
 	Folded [][]int // by fold pass: numbers of the folded nodes
-	Groups []storedGroup
+	Groups []groupDecision
 	Nodes  []signature // by node; they are compared with the nodes of the graph to which the decisions are applied
 	Placed []int       // numbers of the placed values
 	Layout storedLayout
 }
 
-// storedGroup is the encoded form of a groupDecision: nodes that become one step.
-type storedGroup struct {
-	Nodes     []int  // numbers of the nodes
-	Anchor    bool   // the first node is an anchor: a product or convolution that applies the others
-	Attention bool   // the nodes compute an attention
-	Mask      []bool // marks the dimensions that the group reduces
-	Split     int    // if not 0, the number of parts into which dimension 1 is split before the reduction
-}
-
-// storedLayout is the encoded form of a [layout.Assignment]. Numbers replace pointers to values, names replace
+// storedLayout is a [layout.Assignment] in numbers, so that it applies to the same graph at any sizes. Numbers replace pointers to values, names replace
 // implementations, and indices in Copies (-1 for none) replace copies.
 type storedLayout struct {
 	Choices         []storedChoice
 	Inputs, Outputs []int
 	Copies          []storedCopy
 	Final           bool // the assignment decides which copy nodes are removed; other copy nodes stay
+
+	incomplete  bool   // nodes failed, or outputs are missing
+	lostOutputs []bool // by output: whether it is missing because of failures
 }
 
 // storedChoice is the encoded form of a [layout.Choice].
@@ -64,16 +58,13 @@ type storedCopy struct {
 
 // Encode encodes the decisions for [DecodeDecisions]. It fails for decisions with failed nodes.
 func (d *Decisions) Encode() ([]byte, error) {
-	if d == nil || d.layout == nil || len(d.layout.Failed) > 0 || slices.Contains(d.layout.LostOutputs, true) {
+	if d == nil || d.layout == nil || d.layout.incomplete {
 		return nil, errors.New("only complete decisions can be encoded")
 	}
-	encoded := storedDecisions{Nodes: d.nodes, Placed: sortedMembers(d.placedValues), Layout: encodeLayout(d.layout)}
+	encoded := storedDecisions{Groups: d.groups, Nodes: d.nodes, Placed: sortedMembers(d.placedValues),
+		Layout: *d.layout}
 	for _, folded := range d.foldedNodes {
 		encoded.Folded = append(encoded.Folded, sortedMembers(folded))
-	}
-	for _, group := range d.groups {
-		encoded.Groups = append(encoded.Groups, storedGroup{Nodes: group.nodes, Anchor: group.hasAnchor,
-			Attention: group.isAttention, Mask: group.mask, Split: group.split})
 	}
 	return json.Marshal(encoded)
 }
@@ -88,13 +79,10 @@ func DecodeDecisions(data []byte) (*Decisions, error) {
 	if len(encoded.Layout.Choices) != len(encoded.Nodes) {
 		return nil, errors.New("the decisions are incomplete")
 	}
-	decisions := &Decisions{nodes: encoded.Nodes, stored: &encoded.Layout, placedValues: setOf(encoded.Placed)}
+	decisions := &Decisions{groups: encoded.Groups, nodes: encoded.Nodes, layout: &encoded.Layout,
+		placedValues: setOf(encoded.Placed)}
 	for _, folded := range encoded.Folded {
 		decisions.foldedNodes = append(decisions.foldedNodes, setOf(folded))
-	}
-	for _, group := range encoded.Groups {
-		decisions.groups = append(decisions.groups, groupDecision{nodes: group.Nodes, hasAnchor: group.Anchor,
-			isAttention: group.Attention, mask: nonempty(group.Mask), split: group.Split})
 	}
 	return decisions, nil
 }
@@ -129,10 +117,11 @@ func setOf(list []int) map[int]bool {
 }
 
 // encodeLayout encodes an assignment: see storedLayout.
-func encodeLayout(assignment *layout.Assignment) storedLayout {
+func encodeLayout(assignment *layout.Assignment) *storedLayout {
 	encoder := layoutEncoder{indices: map[*layout.Copy]int{}}
-	encoded := storedLayout{Inputs: encoder.copies(assignment.Inputs), Outputs: encoder.copies(assignment.Outputs),
-		Final: assignment.Final}
+	encoded := &storedLayout{Inputs: encoder.copies(assignment.Inputs), Outputs: encoder.copies(assignment.Outputs),
+		Final: assignment.Final, lostOutputs: assignment.LostOutputs,
+		incomplete: len(assignment.Failed) > 0 || slices.Contains(assignment.LostOutputs, true)}
 	for i := range assignment.Nodes {
 		choice := &assignment.Nodes[i]
 		stored := storedChoice{Order: []byte(choice.Walk.LoopOrder), In: encoder.copies(choice.In),
@@ -196,19 +185,26 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 		}
 		return nonempty(list)
 	}
-	assignment := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final}
+	assignment := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final,
+		LostOutputs: l.lostOutputs}
 	for i, storedChoice := range l.Choices {
-		choice := layout.Choice{Walk: graph.Walk{LoopOrder: tensor.Order(storedChoice.Order)}, In: listOf(storedChoice.In),
+		choice := layout.Choice{Walk: storedChoice.walk(), In: listOf(storedChoice.In),
 			ResultCopies: listOf(storedChoice.Results), ExactStrides: storedChoice.Exact, Removed: storedChoice.Drop}
-		for _, order := range storedChoice.Out {
-			choice.Walk.ResultOrders = append(choice.Walk.ResultOrders, tensor.Order(order))
-		}
 		if choice.Impl, err = storedChoice.impl(g.Nodes[i], device); err != nil {
 			return nil, err
 		}
 		assignment.Nodes = append(assignment.Nodes, choice)
 	}
 	return assignment, nil
+}
+
+// walk returns the walk of the choice.
+func (c *storedChoice) walk() graph.Walk {
+	walk := graph.Walk{LoopOrder: tensor.Order(c.Order)}
+	for _, order := range c.Out {
+		walk.ResultOrders = append(walk.ResultOrders, tensor.Order(order))
+	}
+	return walk
 }
 
 // impl returns the implementation of the choice for node n, or nil for a view.

@@ -93,7 +93,7 @@ func textAfter(t *testing.T, pass passes.Pass, name, text string) string {
 		for _, d := range p.Decomposed[decomposed:] {
 			fmt.Fprintf(&after, "# %s became %s: %s\n", d.Node, strings.Join(d.Into, ", "), cmp.Or(d.Why, "it consists of other ops"))
 		}
-		if summary := p.Passes[len(p.Passes)-2].Summary; summary != "" {
+		if summary := p.Passes[len(p.Passes)-2].Did; summary != "" {
 			fmt.Fprintf(&after, "# %s\n", summary)
 		}
 		return err

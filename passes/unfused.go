@@ -6,16 +6,14 @@ import (
 
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Unfused is a pair of a node and a reader of its results that run in different steps. Why is the reason. The reader is
-// a candidate: it is pointwise, a row reduction, or an op that states why it is never fused
+// reportUnfused lists the pairs of a node and a reader of its results that run in different steps, ordered by the first
+// node. The reader is a candidate: it is pointwise, a row reduction, or an op that states why it is never fused
 // ([graph.Op.UnfusableReason]). The node is a candidate, too, or a product or a convolution, which may compute readers
 // of its result in the same step, as its epilogue. It is then the anchor of a group.
-type Unfused struct{ Node, Reader, Why string }
-
-// reportUnfused lists the pairs of nodes that could be fused but are in different groups, ordered by the first node.
 func (g *grouper) reportUnfused() {
 	reported := map[*graph.Node]*graph.Node{} // by reader: the last reported n, because a reader may read n several times
 	for _, n := range g.plan.Graph.Nodes {
@@ -30,7 +28,8 @@ func (g *grouper) reportUnfused() {
 				reported[reader] = n
 				group := g.group(n)
 				if group == nil || group != g.group(reader) {
-					g.plan.Unfused = append(g.plan.Unfused, Unfused{n.Name, reader.Name, g.whyUnfused(n, reader)})
+					g.plan.Unfused = append(g.plan.Unfused, report.Unfused{Node: n.Name, Reader: reader.Name,
+						Why: g.whyUnfused(n, reader)})
 				}
 			}
 		}

@@ -8,7 +8,10 @@
 // experiment about several programs.
 package report
 
-import "github.com/graphrun/graphrun/passes"
+import (
+	"fmt"
+	"strings"
+)
 
 // Plan describes a program: its steps, its costs, and the effects of the passes, with reasons. A slice is nil only if
 // its key is optional.
@@ -178,7 +181,29 @@ type Unchecked struct {
 
 // String returns the outputs and the reason in words.
 func (u Unchecked) String() string {
-	return passes.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: u.Outputs}.String()
+	switch {
+	case len(u.Outputs) == 0:
+		return "no values were checked: " + u.Why
+	case u.Node == "":
+		return fmt.Sprintf("the values of %s were not checked: %s", quotedList(u.Outputs), u.Why)
+	}
+	return fmt.Sprintf("the values of %s were not checked: node %q (%s): %s", quotedList(u.Outputs), u.Node, u.Op, u.Why)
+}
+
+// quotedList returns "output" or "outputs" with the quoted names, at most maxListed of them.
+func quotedList(names []string) string {
+	const maxListed = 8
+	quoted := make([]string, min(len(names), maxListed))
+	for i := range quoted {
+		quoted[i] = fmt.Sprintf("%q", names[i])
+	}
+	if omittedCount := len(names) - maxListed; omittedCount > 0 {
+		return fmt.Sprintf("%s and %d more outputs", strings.Join(quoted, ", "), omittedCount)
+	}
+	if len(names) == 1 {
+		return "output " + quoted[0]
+	}
+	return "outputs " + strings.Join(quoted, ", ")
 }
 
 // RefusedHint is a hint for which the graph cannot be planned.

@@ -3,8 +3,6 @@ package report
 import (
 	"strconv"
 	"strings"
-
-	"github.com/graphrun/graphrun/sym"
 )
 
 // Size is a size, a stride or an offset: a number, or an expression over symbols. The symbols u0, u1 ... are sizes that
@@ -36,8 +34,12 @@ func (s Size) append(b []byte) []byte {
 // Sizes are a shape or strides; nil, in JSON null, if the rank is unknown.
 type Sizes []Size
 
-// SizesOf returns known sizes as numbers, and unknown sizes as expressions. The result is not nil.
-func SizesOf(list []sym.Int) Sizes {
+// SizesOf returns known sizes as numbers, and unknown sizes as expressions. The result is not nil. The elements are of
+// type sym.Int.
+func SizesOf[S interface {
+	Known() (int, bool)
+	String() string
+}](list []S) Sizes {
 	sizes := make(Sizes, len(list))
 	for i, s := range list {
 		n, known := s.Known()

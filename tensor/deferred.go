@@ -84,9 +84,9 @@ func (t *Tensor) Widened(meta Meta) *Tensor {
 	return Must(FromStorage(meta, storage))
 }
 
-// Narrow returns the elements of a result of [Tensor.Widened], or of a view of it, before their conversion to float32.
+// Unwidened returns the elements of a result of [Tensor.Widened], or of a view of it, before their conversion to float32.
 // It returns nil for other tensors.
-func (t *Tensor) Narrow() *Tensor {
+func (t *Tensor) Unwidened() *Tensor {
 	if t == nil || t.storage == nil || t.storage.deferred == nil || t.storage.deferred.narrow == nil ||
 		t.DType != Float32 {
 		return nil

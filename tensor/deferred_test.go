@@ -53,7 +53,7 @@ func TestWidened(t *testing.T) {
 		require.Equal(t, 32, wide.Storage().Len())
 		column, err := wide.View(tensor.Meta{DType: tensor.Float32, Shape: []int{2}, Strides: []int{4}, Offset: 1})
 		require.NoError(t, err)
-		narrow := column.Narrow()
+		narrow := column.Unwidened()
 		require.Same(t, all.Storage(), narrow.Storage())
 		for i, want := range []float64{1.25, 2.25} {
 			assert.Equal(t, want, narrow.At(i).Float(), "before the conversion")
@@ -62,7 +62,7 @@ func TestWidened(t *testing.T) {
 		require.True(t, wide.Storage().Discard(nil))
 		assert.Equal(t, 2.75, wide.At(1, 3).Float(), "converted again")
 
-		assert.Nil(t, part.Narrow())
+		assert.Nil(t, part.Unwidened())
 		assert.Nil(t, part.Widened(tensor.New(tensor.Float64, 2, 4)))
 		assert.Nil(t, part.Widened(tensor.Meta{DType: tensor.Float32, Shape: []int{2, 4}, Strides: []int{1, 2}}),
 			"the elements have another order")

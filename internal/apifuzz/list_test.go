@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -17,6 +18,7 @@ var functions = joined(listedFunctions, map[string]any{
 	"graph.SchemaOf":           graph.SchemaOf[struct{}],
 	"iter.FoldOf":              iter.FoldOf[float32, float32, float32],
 	"iter.NewFold":             iter.NewFold[float32, float32],
+	"report.SizesOf":           report.SizesOf[sym.Int],
 	"iter.Map0":                iter.Map0[float32],
 	"iter.Map0Out2":            iter.Map0Out2[float32, float32],
 	"iter.Map0Out3":            iter.Map0Out3[float32, float32, float32],

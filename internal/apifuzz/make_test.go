@@ -137,7 +137,6 @@ var makers = map[reflect.Type]func(w *world) any{
 		return pick(w, []*graph.Pointwise{kernels.Lookup("add").Pointwise, new(graph.Pointwise)})
 	},
 	reflect.TypeFor[*layout.Problem]():         func(w *world) any { return w.problem() },
-	reflect.TypeFor[*layout.Draft]():           func(w *world) any { return layout.NewDraft(w.problem()) },
 	reflect.TypeFor[*layout.Model]():           func(w *world) any { return w.layoutModel() },
 	reflect.TypeFor[wcsp.Solver]():             func(w *world) any { return pick(w, []wcsp.Solver{nil, wcsp.Exact}) },
 	reflect.TypeFor[*experiment.Certificate](): func(w *world) any { return w.certificate() },
@@ -476,8 +475,8 @@ func (w *world) argument(t reflect.Type, depth int) reflect.Value {
 		if w.rng.IntN(4) > 0 {
 			called := 0
 			v.Set(reflect.MakeFunc(t, func([]reflect.Value) []reflect.Value {
-				// A function that is called for each element of a huge value would run for long. A caller would end the calls in
-				// this way.
+				// A function that is called for each element of a huge value would run for long. A caller would end the
+				// calls in this way.
 				if called++; called > enough {
 					panic("tensor: the test has seen enough")
 				}

@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -332,7 +333,7 @@ func TestQuantizedNumbersThatOthersReadStay(t *testing.T) {
 	q.g.Output("y", y)
 	p, err := passes.Run(q.g, passes.Options{})
 	require.NoError(t, err)
-	assert.Contains(t, p.Unfused, passes.Unfused{Node: y.Name, Reader: levels.Name,
+	assert.Contains(t, p.Unfused, report.Unfused{Node: y.Name, Reader: levels.Name,
 		Why: "its float result has other readers"})
 }
 

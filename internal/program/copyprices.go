@@ -6,7 +6,6 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
-	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,12 +35,8 @@ type copyPrice struct {
 func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
 	p.copyPricesOnce.Do(func() {
 		p.copyPrices = &copyPrices{prices: map[*passes.Copy]copyPrice{}}
-		model, err := p.Model()
-		if err != nil {
-			return
-		}
-		if cheapestPlan := cheapest(model); cheapestPlan != nil {
-			p.copyPrices.model, p.copyPrices.cheapest = model, cheapestPlan
+		if model, err := p.Model(); err == nil {
+			p.copyPrices.model, p.copyPrices.cheapest = model, cheapest(model, layout.Changed{})
 		}
 	})
 	prices := p.copyPrices
@@ -55,15 +50,14 @@ func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
 	return price.ns, price.change
 }
 
-// cheapest returns the plan of least cost. It returns nil if the search does not prove optimality.
-func cheapest(model *layout.Model) *layout.Outcome {
-	// Weighted is model.WCSP, the problem with costs in time, with costs that also count copies: among the plans of
-	// least time, its solution has the fewest copies.
-	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: model.Problem.SearchTimeLimit()})
+// cheapest returns the plan of least cost with the given changes. It returns nil if the search does not prove
+// optimality.
+func cheapest(model *layout.Model, changed layout.Changed) *layout.Outcome {
+	solution, err := model.Solve(changed)
 	if err != nil || !solution.Optimal() {
 		return nil
 	}
-	outcome, err := model.Outcome(solution.Labels)
+	outcome, err := solution.Outcome()
 	if err != nil {
 		return nil
 	}
@@ -73,28 +67,23 @@ func cheapest(model *layout.Model) *layout.Outcome {
 // findPrice compares the cheapest plan with the cheapest plan that does not have the given copy. It returns no price if
 // that plan cannot be found, or if the search would take too long.
 func (prices *copyPrices) findPrice(copied *passes.Copy) (none copyPrice) {
-	if prices.model == nil || copied.Node == nil { // only a Copy that no plan has made lacks the node
+	if prices.cheapest == nil || copied.Node == nil { // only a Copy that no plan has made lacks the node
 		return none
 	}
 	value := prices.model.Problem.Graph.Value(copied.Value)
 	if value == nil {
 		return none
 	}
-	prices.solvedVariables += len(prices.model.WCSP.Variables) // Weighted has the same variables
+	prices.solvedVariables += len(prices.model.WCSP.Variables)
 	if prices.solvedVariables > maxPricedDecisions {
 		return none
 	}
-	copyMeta := tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape, Strides: copied.To}
-	copyPlace := copied.Node.Out[0].Place() // the memory: of the host or of a device
-	model, err := prices.model.Without(value, copyMeta, copyPlace)
-	if err != nil {
+	without := cheapest(prices.model, layout.Changed{NoCopy: layout.Form{Value: value,
+		Meta:  tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape, Strides: copied.To},
+		Place: copied.Node.Out[0].Place()}}) // the memory: of the host or of a device
+	if without == nil {
 		return none
 	}
-	cheapestWithout := cheapest(model)
-	if cheapestWithout == nil {
-		return none
-	}
-	ns, change := float64(cheapestWithout.CostPS-prices.cheapest.CostPS)/machine.PSPerNS,
-		cheapestWithout.ChangesSince(prices.cheapest)
+	ns, change := float64(without.CostPS-prices.cheapest.CostPS)/machine.PSPerNS, without.ChangesSince(prices.cheapest)
 	return copyPrice{&ns, &change}
 }

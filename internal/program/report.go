@@ -30,7 +30,7 @@ func (p *Program) Report() *report.Plan {
 	document := &report.Plan{Strategy: p.options.Strategy.Name(), Exact: p.options.Exact,
 		CostNS: plan.CostNS, SavedNS: plan.SavedNS, PeakBytes: compiled.PeakBytes(),
 		Memory: memoryOf(compiled.Need()), PlanMS: milliseconds(binding.CompileTime), Profile: profileOf(p.options.Costs),
-		RefusedHints: slices.Clone(p.refusedHints), Notes: report.NotesOf(binding.Graph)}
+		RefusedHints: slices.Clone(p.refusedHints), Notes: binding.Graph.Notes()}
 	if p.device != nil {
 		document.Device = p.device.Name()
 	}
@@ -45,9 +45,7 @@ func (p *Program) Report() *report.Plan {
 	addPreference(document, plan.Preference)
 	addRewrites(document, plan)
 	if p.options.Check {
-		document.Unchecked = mapList(plan.Unchecked, func(u passes.Unchecked) report.Unchecked {
-			return report.Unchecked{Node: u.Node, Op: u.Op, Why: u.Why, Outputs: NotNil(u.Outputs)}
-		})
+		document.Unchecked = cloned(plan.Unchecked)
 	}
 	addSteps(document, plan, compiled)
 	return document
@@ -90,48 +88,19 @@ func addPreference(document *report.Plan, preference *layout.Preference) {
 
 // addRewrites adds the effects of the passes.
 func addRewrites(document *report.Plan, plan *passes.Plan) {
-	document.Passes = mapList(plan.Passes, func(record passes.PassRecord) report.Pass {
-		return report.Pass{Pass: record.Name, Doc: record.Doc, Did: record.Summary, Nodes: record.Nodes,
-			MS: milliseconds(record.Duration)}
-	})
-	document.Copies = []report.Copy{}
+	var explainer *passes.Explainer
 	if len(plan.Copies) > 0 {
-		explainer := plan.Explainer()
-		document.Copies = mapList(plan.Copies, func(inserted passes.Copy) report.Copy {
-			return CopyOf(&inserted, explainer.Sides(&inserted))
-		})
+		explainer = plan.Explainer()
 	}
-	document.Elided = mapList(plan.Elided, func(e passes.Elision) report.Elision { return report.Elision(e) })
-	document.Folded = mapList(plan.Folded, func(f passes.Folding) report.Folding { return report.Folding(f) })
-	if len(plan.Placed) > 0 {
-		document.Placed = mapList(plan.Placed, func(v passes.Placed) report.Placed { return report.Placed(v) })
-	}
-	document.Decomposed = mapList(plan.Decomposed, func(record passes.Decomposition) report.Decomposition {
-		return report.Decomposition{Node: record.Node, Op: record.Op, Into: NotNil(record.Into), Why: record.Why}
-	})
-	document.Unfused = mapList(plan.Unfused, func(a passes.Unfused) report.Unfused { return report.Unfused(a) })
-	document.Packed = mapList(plan.Packed, func(packing passes.Packing) report.Packing {
-		return report.Packing{Value: packing.Value, Original: packing.Original, Form: packing.Form,
-			Bytes: packing.Bytes, Readers: NotNil(packing.Readers)}
-	})
-	if len(plan.PackedInRuns) > 0 {
-		document.PackedInRuns = mapList(plan.PackedInRuns, func(packing passes.RunPacking) report.RunPacking {
-			return report.RunPacking(packing)
-		})
-	}
+	document.Copies = mapList(plan.Copies, func(c passes.Copy) report.Copy { return explainer.Explain(&c) })
+	document.Passes, document.Elided = cloned(plan.Passes), cloned(plan.Elided)
+	document.Folded, document.Decomposed = cloned(plan.Folded), cloned(plan.Decomposed)
+	document.Unfused, document.Packed = cloned(plan.Unfused), cloned(plan.Packed)
+	document.Placed, document.PackedInRuns = slices.Clone(plan.Placed), slices.Clone(plan.PackedInRuns)
 }
 
-// CopyOf describes a copy and its sides.
-func CopyOf(inserted *passes.Copy, sides passes.Sides) report.Copy {
-	transfer := ""
-	if inserted.Node != nil && inserted.Node.Impl.IsTransfer() {
-		transfer = inserted.Node.Impl.Name
-	}
-	return report.Copy{Value: inserted.Value, From: NotNil(inserted.From), To: NotNil(inserted.To), Transfer: transfer,
-		Bytes: inserted.Bytes, CostNS: inserted.CostNS, Share: sides.Share, Why: sides.String(),
-		Producer: report.Producer(sides.Producer), Reader: report.Reader(sides.Reader), Advice: sides.Advice,
-		Strategy: sides.Strategy}
-}
+// cloned returns a copy of a list. It is not nil, so that JSON has a list.
+func cloned[T any](list []T) []T { return append([]T{}, list...) }
 
 // milliseconds returns a duration in milliseconds, to the microsecond.
 func milliseconds(duration time.Duration) float64 { return float64(duration.Microseconds()) / 1000 }

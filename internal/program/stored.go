@@ -114,7 +114,7 @@ func (p *Program) planKey(g *graph.Graph, options passes.Options) (diskcache.Key
 
 // writeConstant writes the meta of a constant and the key of its data to a hash.
 func (p *Program) writeConstant(h hash.Hash, meta tensor.Meta, data *tensor.Tensor) {
-	if narrow := data.Narrow(); narrow != nil { // do not take memory for the converted elements
+	if narrow := data.Unwidened(); narrow != nil { // do not take memory for the converted elements
 		fmt.Fprint(h, "widened from ")
 		data = narrow
 	}

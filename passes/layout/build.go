@@ -8,7 +8,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file builds the weighted constraint problem of a [Model]. The label of a value's variable is a set of forms,
@@ -71,27 +70,6 @@ func (m *Model) build() error {
 	builder.addConstantFactor()
 	m.Weighted.Variables = m.WCSP.Variables
 	return nil
-}
-
-// Without returns the model in which v must not be copied to layout meta in a place. A node may still write v there in
-// this layout, and v may still be a view with this layout. Labels have the same meaning in both models. Without fails
-// if the model does not consider layout meta for v in this place.
-func (m *Model) Without(v *graph.Value, meta tensor.Meta, place tensor.Place) (_ *Model, err error) {
-	defer interrupt.Catch(&err)
-	if err := m.check(); err != nil {
-		return nil, err
-	}
-	restricted := m.variables.At(v)
-	if restricted == nil || restricted.value != v {
-		return nil, errors.New("the value is not part of the problem")
-	}
-	form := restricted.formAt(meta, place)
-	if form < 0 {
-		return nil, fmt.Errorf("the model does not consider the layout %v for %q", meta, v.Name)
-	}
-	restrictedModel := *m
-	restrictedModel.forbiddenCopies = map[*variable]uint{restricted: 1 << form}
-	return &restrictedModel, restrictedModel.build()
 }
 
 // text returns the name of a label in messages and in the problem.

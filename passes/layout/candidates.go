@@ -28,7 +28,7 @@ import (
 //   - use: a reader of a value, as the index of the node and the index of the operand (Model.readers).
 type formFinder struct {
 	model      *Model
-	queue      []addedForm        // forms from which no other forms were derived yet
+	queue      []formOfValue      // forms from which no other forms were derived yet
 	propagated []propagatedOrders // by index of the node
 }
 
@@ -48,8 +48,8 @@ func addNew(list *[]tensor.Order, order tensor.Order) bool {
 	return true
 }
 
-// addedForm is an entry of the queue: a form of a variable.
-type addedForm struct {
+// formOfValue is a form of a variable, by its index.
+type formOfValue struct {
 	variable *variable
 	form     int
 }
@@ -72,7 +72,7 @@ func (m *Model) findForms() error {
 	finder.queue = nil // the next loop queues all forms so far, in the order of the graph
 	for _, variable := range m.variableList {
 		for i := range variable.forms {
-			finder.queue = append(finder.queue, addedForm{variable, i})
+			finder.queue = append(finder.queue, formOfValue{variable, i})
 		}
 	}
 	if err := finder.addPinnedOutputs(); err != nil {
@@ -182,7 +182,7 @@ func (finder *formFinder) addFormAt(variable *variable, meta tensor.Meta, place 
 	formCount := len(variable.forms)
 	i := variable.addFormAt(meta, place)
 	if len(variable.forms) > formCount {
-		finder.queue = append(finder.queue, addedForm{variable, i})
+		finder.queue = append(finder.queue, formOfValue{variable, i})
 	}
 	return i
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file chooses the implementation and the walk (the order of the loops) of a node by cost. A [Draft] tracks the
+// This file chooses the implementation and the walk (the order of the loops) of a node by cost. A draft tracks the
 // layouts and copies that follow from the choices so far. A [Wish] returns the preferred order of a value. For example,
 // a convolution of a row-major image with the wish channels-last has two offers, among others: the implementation for
 // row-major images with a copy of the result, and the implementation for channels-last images with a copy of the
@@ -18,12 +18,12 @@ import (
 
 // wantedOrder returns the wanted order of a node's first result, whose inferred layout is meta. An empty order means
 // the inferred layout.
-func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.Order, error) {
+func (d *draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.Order, error) {
 	result := n.Out[0]
 	switch {
 	case n.Pin.SetsLayout():
 		return n.Pin.OrderFor(meta.Rank())
-	case d.Problem.MustKeepLayout(result) || d.isUnreadOutput(result):
+	case d.problem.MustKeepLayout(result) || d.isUnreadOutput(result):
 		// The result must have the layout of the graph as written.
 		if written, dense := tensor.OrderOf(result.Meta); dense && !written.Matches(meta) {
 			return written, nil
@@ -41,17 +41,17 @@ func (d *Draft) wantedOrder(n *graph.Node, meta tensor.Meta, wish Wish) (tensor.
 // implementation cannot read, and the copy of a result that does not have the wanted order. Among implementations with
 // equal costs, chooseImpl takes the first in the op's list. If no order is wanted, it prefers implementations that give
 // the inferred layout. chooseImpl returns the results that inference derives from the operands after copying.
-func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, results []graph.Result,
+func (d *draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, results []graph.Result,
 	wish Wish) ([]graph.Result, error) {
 	if len(n.Op.Impls) == 0 || len(results) == 0 {
 		return results, nil
 	}
 	wanted, err := d.wantedOrder(n, call.Out[0], wish)
 	if err != nil {
-		return nil, d.Problem.Graph.NodeError(n, err)
+		return nil, d.problem.Graph.NodeError(n, err)
 	}
 	// If ExactStrides is set, a result with the order of the graph as written also gets its strides as written.
-	choice.ExactStrides = d.Problem.MustKeepLayout(n.Out[0]) || d.isUnreadOutput(n.Out[0])
+	choice.ExactStrides = d.problem.MustKeepLayout(n.Out[0]) || d.isUnreadOutput(n.Out[0])
 	// A single implementation that reads every layout is chosen without a comparison of costs, if Permits cannot
 	// exclude it.
 	impl := &n.Op.Impls[0]
@@ -64,7 +64,7 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 	}
 	best, err := d.bestOffer(n, call, wanted)
 	if err != nil {
-		return nil, d.Problem.Graph.NodeError(n, err)
+		return nil, d.problem.Graph.NodeError(n, err)
 	}
 	choice.Impl, choice.Walk = best.impl, best.walk
 	if len(best.copies) > 0 {
@@ -72,7 +72,7 @@ func (d *Draft) chooseImpl(n *graph.Node, choice *Choice, call *graph.Call, resu
 	}
 	for k, order := range best.copies {
 		v := n.In[k].Value
-		operandCopy := d.Copy(v, order, ReaderNeeds)
+		operandCopy := d.copyTo(v, order, ReaderNeeds)
 		d.replaceOperand(choice, call, k, v, d.copyMeta(operandCopy), operandCopy)
 	}
 	if best.results != nil { // inferred from copies of operands
@@ -105,13 +105,13 @@ func (o *offer) betterThan(earlier *offer) bool {
 }
 
 // bestOffer returns the best offer for a node.
-func (d *Draft) bestOffer(n *graph.Node, call *graph.Call, wanted tensor.Order) (*offer, error) {
+func (d *draft) bestOffer(n *graph.Node, call *graph.Call, wanted tensor.Order) (*offer, error) {
 	var list []*offer
 	orders := d.requestedOrders(n, wanted)
 	supported := false
 	for i := range n.Op.Impls {
 		impl := &n.Op.Impls[i]
-		if !d.Problem.Permits(n, impl) {
+		if !d.problem.Permits(n, impl) {
 			continue
 		}
 		for _, walk := range impl.Walks(call, orders) {
@@ -136,14 +136,14 @@ func (d *Draft) bestOffer(n *graph.Node, call *graph.Call, wanted tensor.Order) 
 	case isPinnedToDevice(n) && !supported:
 		return nil, devicePinError(n, "this strategy does not use devices; use strategy optimal, which does")
 	case n.Pin.Impl != "" && !supported:
-		return nil, d.Problem.pinnedImplError(n, call)
+		return nil, d.problem.pinnedImplError(n, call)
 	}
 	return nil, errors.New("no kernel supports these operands")
 }
 
 // requestedOrders returns the orders to request from implementations: the wanted order of the result, if any, and the
 // orders of pinned operands.
-func (d *Draft) requestedOrders(n *graph.Node, wanted tensor.Order) []tensor.Order {
+func (d *draft) requestedOrders(n *graph.Node, wanted tensor.Order) []tensor.Order {
 	var list []tensor.Order
 	if wanted != "" {
 		list = append(list, wanted)
@@ -201,8 +201,8 @@ func (p *Problem) supportingImpls(n *graph.Node, call *graph.Call) string {
 
 // priceOffer computes the copies and the total cost of an offer. It returns false if an operand cannot be read in its
 // current layout, and readableOrder finds no other order.
-func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
-	profile := d.Problem.Profile
+func (d *draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted tensor.Order) bool {
+	profile := d.problem.Profile
 	offer.costNS += Price(profile, offer.impl.Work(call, offer.walk))
 	readWork := offer.impl.OperandWorkFunc(call, offer.walk)
 	for operand, arg := range call.In {
@@ -228,7 +228,7 @@ func (d *Draft) priceOffer(offer *offer, n *graph.Node, call *graph.Call, wanted
 
 // addOperandCopy adds to an offer a copy of an operand that the implementation cannot read in its current layout, with
 // the cost of the copy. It returns the layout of the copy, or false if readableOrder finds none.
-func (d *Draft) addOperandCopy(offer *offer, n *graph.Node, call *graph.Call, operand int) (tensor.Meta, bool) {
+func (d *draft) addOperandCopy(offer *offer, n *graph.Node, call *graph.Call, operand int) (tensor.Meta, bool) {
 	v, meta := n.In[operand].Value, call.In[operand].Meta()
 	order, canRead := offer.readableOrder(call, operand, meta)
 	if !canRead {
@@ -244,13 +244,13 @@ func (d *Draft) addOperandCopy(offer *offer, n *graph.Node, call *graph.Call, op
 	copyMeta := meta.WithStrides(order.Strides(meta.Shape))
 	// The copy is a separate step, unless the value is converted while planning or is already copied.
 	if !isFreeConstant(v) && d.copies[copyKey{value: v, order: order}] == nil {
-		offer.costNS += d.Problem.copyNS(meta, copyMeta)
+		offer.costNS += d.problem.copyNS(meta, copyMeta)
 	}
 	return copyMeta, true
 }
 
 // priceResults adds to an offer the cost of copying results to the wanted order. It sets deviates.
-func (d *Draft) priceResults(offer *offer, call *graph.Call, wanted tensor.Order) {
+func (d *draft) priceResults(offer *offer, call *graph.Call, wanted tensor.Order) {
 	for resultIndex, meta := range call.Out {
 		result := meta
 		if offer.results != nil {
@@ -261,7 +261,7 @@ func (d *Draft) priceResults(offer *offer, call *graph.Call, wanted tensor.Order
 		case wanted == "" || wanted.Rank() != meta.Rank(): // no order is wanted for this result
 			offer.deviates = offer.deviates || !result.SameLayout(meta)
 		case !wanted.Matches(result):
-			offer.costNS += d.Problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
+			offer.costNS += d.problem.copyNS(result, meta.WithStrides(wanted.Strides(meta.Shape)))
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// Draft is an [Assignment] under construction: see [Solve]. An assignment has a [Choice] for each node: an
+// draft is an [Assignment] under construction: see [Solve]. An assignment has a [Choice] for each node: an
 // implementation, a walk (the order of the loops), and the copies that the node reads in place of its operands. Nodes
 // are decided in the order of the graph. The choices for earlier nodes determine layouts and copies of values, which
 // the draft records. The layouts before any choice, as in eager PyTorch, are called the layouts of the graph as
@@ -18,8 +18,8 @@ import (
 // channels-last result, too, although both results have the order (N,C,H,W) in the graph as written. Both are in
 // changedLayouts. If a reshape cannot view the relu's result in this layout, it reads a row-major copy, which all
 // readers of this order share.
-type Draft struct {
-	Problem        *Problem
+type draft struct {
+	problem        *Problem
 	assignment     *Assignment
 	changedLayouts map[*graph.Value]valueLayout // values whose layout differs from the graph as written
 	sharedCopies   map[*graph.Value]*Copy       // copies that all readers of a value read; set by shareCopy
@@ -44,42 +44,39 @@ type copyKey struct {
 	exactStrides bool // whether the copy has the exact strides of the graph as written
 }
 
-// NewDraft starts an assignment.
-func NewDraft(problem *Problem) *Draft {
+// newDraft starts an assignment.
+func newDraft(problem *Problem) *draft {
 	g := problem.Graph
 	assignment := &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs)),
 		LostOutputs: make([]bool, len(g.Outputs)), Lost: map[*graph.Value]bool{}}
-	return &Draft{Problem: problem, assignment: assignment, changedLayouts: map[*graph.Value]valueLayout{},
+	return &draft{problem: problem, assignment: assignment, changedLayouts: map[*graph.Value]valueLayout{},
 		sharedCopies: map[*graph.Value]*Copy{}, copies: map[copyKey]*Copy{}}
 }
 
-// Meta returns the layout of a value that follows from the choices so far. Copies of the value may have other
+// meta returns the layout of a value that follows from the choices so far. Copies of the value may have other
 // layouts.
-func (d *Draft) Meta(v *graph.Value) tensor.Meta {
-	if v == nil {
-		return tensor.Meta{}
-	}
+func (d *draft) meta(v *graph.Value) tensor.Meta {
 	if changed, ok := d.changedLayouts[v]; ok {
 		return changed.meta
 	}
 	return v.Meta
 }
 
-// Copy returns the copy of a value in an order. All calls for the same order return the same copy. why is the reason
+// copyTo returns the copy of a value in an order. All calls for the same order return the same copy. why is the reason
 // shown to users.
-func (d *Draft) Copy(v *graph.Value, order tensor.Order, why string) *Copy {
+func (d *draft) copyTo(v *graph.Value, order tensor.Order, why string) *Copy {
 	return d.copyFor(copyKey{value: v, order: order}, why)
 }
 
 // copyAsWritten returns a copy with the strides of the graph as written.
-func (d *Draft) copyAsWritten(v *graph.Value, why string) *Copy {
+func (d *draft) copyAsWritten(v *graph.Value, why string) *Copy {
 	order, _ := tensor.OrderOf(v.Meta)
 	return d.copyFor(copyKey{value: v, order: order, exactStrides: true}, why)
 }
 
 // copyFor returns the copy with a key, and creates it at the first call. A pinned copy of the value, if any, is the
 // source.
-func (d *Draft) copyFor(key copyKey, why string) *Copy {
+func (d *draft) copyFor(key copyKey, why string) *Copy {
 	c := d.copies[key]
 	if c == nil {
 		c = &Copy{Value: key.value, Order: key.order, Why: why}
@@ -95,23 +92,23 @@ func (d *Draft) copyFor(key copyKey, why string) *Copy {
 }
 
 // copyMeta returns the layout of a copy.
-func (d *Draft) copyMeta(copied *Copy) tensor.Meta {
-	return copied.Lay(d.Meta(copied.Value))
+func (d *draft) copyMeta(copied *Copy) tensor.Meta {
+	return copied.Lay(d.meta(copied.Value))
 }
 
 // readLayout returns the layout in which other nodes read v, and the shared copy that they read. The copy is nil if
 // they read v itself.
-func (d *Draft) readLayout(v *graph.Value) (meta tensor.Meta, sharedCopy *Copy) {
+func (d *draft) readLayout(v *graph.Value) (meta tensor.Meta, sharedCopy *Copy) {
 	if c := d.sharedCopies[v]; c != nil {
 		return d.copyMeta(c), c
 	}
-	return d.Meta(v), nil
+	return d.meta(v), nil
 }
 
 // infer infers the results of a node from the current layouts of its operands, and records the copies that it reads. If
 // the op of a view node rejects the current layout of its operand, infer tries a row-major copy, then a copy with the
 // layout of the graph as written.
-func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
+func (d *draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Result, error) {
 	call := &d.call
 	*call = graph.Call{In: n.In, Attrs: n.Attrs}
 	// With unchanged operands, the results have the layouts of the graph as written.
@@ -131,7 +128,7 @@ func (d *Draft) infer(n *graph.Node, choice *Choice) (*graph.Call, []graph.Resul
 }
 
 // setWritten sets written and writtenMetas to the results of a node in the graph as written.
-func (d *Draft) setWritten(n *graph.Node) {
+func (d *draft) setWritten(n *graph.Node) {
 	d.written, d.writtenMetas = d.written[:0], d.writtenMetas[:0]
 	for _, v := range n.Out {
 		result := graph.Result{Type: v.Type, Alias: graph.NoAlias}
@@ -144,7 +141,7 @@ func (d *Draft) setWritten(n *graph.Node) {
 
 // replaceOperands replaces, in a call of node n, each operand whose layout differs from the graph as written. It adds
 // the copies that the node reads to the node's choice. It reports whether it replaced any operand.
-func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call) (anyReplaced bool) {
+func (d *draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call) (anyReplaced bool) {
 	for k, arg := range n.In {
 		v := arg.Value
 		if arg.Kind != graph.TensorArg || n.Op.RunDynamic != nil && v.Const != nil {
@@ -152,7 +149,7 @@ func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call)
 		}
 		meta, operandCopy := d.readLayout(v)
 		readsPinnedCopy := operandCopy != nil && operandCopy.Pinned
-		if readsPinnedCopy && d.Problem.needsLayoutAsWritten(n) && v.Meta.IsNonOverlappingAndDense() {
+		if readsPinnedCopy && d.problem.needsLayoutAsWritten(n) && v.Meta.IsNonOverlappingAndDense() {
 			operandCopy = d.copyAsWritten(v,
 				fmt.Sprintf("%s views %q in the layout of the graph as written", n.Name, v.Name))
 			meta = d.copyMeta(operandCopy)
@@ -169,7 +166,7 @@ func (d *Draft) replaceOperands(n *graph.Node, choice *Choice, call *graph.Call)
 
 // replaceOperand gives operand k of a call, the value v, the layout meta. The choice then reads operandCopy, or v
 // itself if operandCopy is nil.
-func (d *Draft) replaceOperand(choice *Choice, call *graph.Call, k int, v *graph.Value, meta tensor.Meta,
+func (d *draft) replaceOperand(choice *Choice, call *graph.Call, k int, v *graph.Value, meta tensor.Meta,
 	operandCopy *Copy) {
 	replaced := &graph.Value{Name: v.Name, Node: v.Node, Index: v.Index, Meta: meta, Type: meta.Type()}
 	call.In[k] = graph.Arg{Kind: graph.TensorArg, Value: replaced}
@@ -184,14 +181,14 @@ func (d *Draft) replaceOperand(choice *Choice, call *graph.Call, k int, v *graph
 
 // inferViewOfCopy infers the results of a view node from the first of viewOperands that its op accepts. If there is
 // none, it returns the last error.
-func (d *Draft) inferViewOfCopy(n *graph.Node, choice *Choice, call *graph.Call) (results []graph.Result, err error) {
+func (d *draft) inferViewOfCopy(n *graph.Node, choice *Choice, call *graph.Call) (results []graph.Result, err error) {
 	operand := n.In[0].Value
 	call.In = slices.Clone(call.In)
 	for _, operandCopy := range d.viewOperands(n) {
 		if choice.In != nil {
 			choice.In[0] = nil
 		}
-		meta := d.Meta(operand)
+		meta := d.meta(operand)
 		if operandCopy != nil {
 			meta = d.copyMeta(operandCopy)
 		}
@@ -206,9 +203,9 @@ func (d *Draft) inferViewOfCopy(n *graph.Node, choice *Choice, call *graph.Call)
 
 // viewOperands lists the operands that infer tries for a view: first the row-major copy, then the copy in the layout of
 // the graph as written. A nil entry means the operand itself.
-func (d *Draft) viewOperands(n *graph.Node) []*Copy {
+func (d *draft) viewOperands(n *graph.Node) []*Copy {
 	v, why := n.In[0].Value, fmt.Sprintf("%s cannot view the chosen layout", n.Name)
-	list := []*Copy{d.Copy(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
+	list := []*Copy{d.copyTo(v, tensor.RowMajorOrder(v.Meta.Rank()), why)}
 	if _, isChanged := d.changedLayouts[v]; !isChanged && !v.EffectivePin().SetsLayout() {
 		return append(list, nil) // the operand itself has the layout of the graph as written
 	}
@@ -217,7 +214,7 @@ func (d *Draft) viewOperands(n *graph.Node) []*Copy {
 
 // recordResult stores the layout of v, a result of a node, if this layout differs from the graph as written.
 // resultIndex is the index of v among the node's results.
-func (d *Draft) recordResult(v *graph.Value, choice *Choice, result graph.Result, resultIndex int) {
+func (d *draft) recordResult(v *graph.Value, choice *Choice, result graph.Result, resultIndex int) {
 	isView := result.Alias >= 0
 	meta := result.Meta()
 	if isView && meta.SameAddresses(v.Meta) {

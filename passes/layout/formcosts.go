@@ -119,7 +119,7 @@ func (m *Model) priceSetsIgnoringPin(variable *variable, roots uint, operandCopi
 			continue
 		}
 		for to := range formCount {
-			if hasForm(set, to) || hasForm(m.forbiddenCopies[variable], to) { // forbiddenCopies: see Model.Without
+			if hasForm(set, to) || m.noCopy == (formOfValue{variable, to}) {
 				continue
 			}
 			added, stepCost := pricer.cheapestStep(set, to)

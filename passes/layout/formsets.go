@@ -105,8 +105,8 @@ func (m *Model) inputForm(input *variable) int {
 	if input.value.Const != nil {
 		return input.baseForm()
 	}
-	if order, replaced := m.Problem.inputOrders[input.value]; replaced {
-		return max(0, input.formOf(input.value.Meta.WithStrides(order.Strides(input.value.Meta.Shape))))
+	if m.otherInput.variable == input {
+		return m.otherInput.form
 	}
 	return 0
 }

@@ -58,16 +58,11 @@ func (strategy *perNode) Choose(problem *Problem) (_ *Assignment, err error) {
 			chosen[computed.id] = label
 		}
 	}
-	// remaining has the other variables, the forms of values; withChosen adds the chosen labels to their labels.
-	remaining, withChosen, err := model.WCSP.Fix(chosen)
-	if err != nil {
-		return nil, err
-	}
-	solution, err := wcsp.Exact.Solve(remaining, problem.options())
+	solution, err := model.Solve(Changed{Fixed: chosen})
 	if err != nil {
 		return nil, fmt.Errorf("strategy %s: %w", strategy.name, err)
 	}
-	return model.Assignment(withChosen(solution.Labels))
+	return model.Assignment(solution.Labels)
 }
 
 // favouriteLabels returns the labels that are cheapest if all operands have their preferred forms.

@@ -11,15 +11,15 @@
 //
 // There are three ways to write a strategy:
 //
-//   - [Solve] makes an assignment from a preferred order for each value, forward and node by node. It uses a [Draft],
-//     which tracks the layouts that follow from the choices so far.
+//   - [Solve] makes an assignment from a preferred order for each value, forward and node by node.
 //   - [NewModel] states the problem exactly, as a weighted constraint problem (package wcsp) whose costs depend on one
 //     or two variables. [Model.Assignment] converts labels of its variables to an assignment.
 //   - [Solved] combines the model with any solver of such problems.
 //
-// [Optimal], the default, solves the model exactly and proves the result. [Model.Best] lists the k cheapest plans, and
-// [Model.Sensitive] examines the effect of the price of copies. [Advise] finds changes to inputs and outputs that would
-// reduce the cost.
+// [Optimal], the default, solves the model exactly and proves the result. Questions about plans are loops over
+// [Model.Solve], which solves a changed problem: [Model.Best] lists the k cheapest plans, [Model.Sensitive] examines
+// the effect of the price of copies, [Model.CheapestWithin] looks for plans within a limit on memory, and [Advise]
+// finds changes to inputs and outputs that would reduce the cost.
 package layout
 
 import (
@@ -100,20 +100,19 @@ type Problem struct {
 	// means the constant SolveLimit. A negative number means no search, so that plans do not depend on time. If the
 	// search does not finish, a gap remains between the cost and the lower bound.
 	SolveLimit time.Duration
-	// Device may compute nodes whose implementations it has. Strategies that solve the model exactly choose the places of
-	// values; all others leave values on the host. Nil means no device.
+	// Device may compute nodes whose implementations it has. Strategies that solve the model exactly choose the places
+	// of values; all others leave values on the host. Nil means no device.
 	Device graph.Device
 	// Slack allows strategy Optimal to choose a more expensive plan with fewer copies. It is the maximum additional
 	// cost as a share of the least cost: 0.005 for 0.5%. With 0, only plans of least cost are considered. It is at most
 	// MaxSlack.
 	Slack float64
 
-	fixed         map[*graph.Value]bool         // see MustKeepLayout
-	readAsStorage map[*graph.Value]bool         // values that are fixed because an op depends on their storage
-	images        map[*graph.Value]bool         // see Image; nil until it is needed
-	outputs       map[*graph.Value]bool         // see Output
-	readers       map[*graph.Value]int          // by value in outputs: number of operands of nodes that read the value
-	inputOrders   map[*graph.Value]tensor.Order // replacements of the orders of inputs: see [Advise]
+	fixed         map[*graph.Value]bool // see MustKeepLayout
+	readAsStorage map[*graph.Value]bool // values that are fixed because an op depends on their storage
+	images        map[*graph.Value]bool // see Image; nil until it is needed
+	outputs       map[*graph.Value]bool // see Output
+	readers       map[*graph.Value]int  // by value in outputs: number of operands of nodes that read the value
 }
 
 // NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [DefaultProfile].
@@ -337,8 +336,8 @@ type Choice struct {
 	Walk graph.Walk
 	// In has, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// ExactStrides means that a result with the order of the graph as written also gets its exact strides, the strides of
-	// dimensions of size 1 included.
+	// ExactStrides means that a result with the order of the graph as written also gets its exact strides, the strides
+	// of dimensions of size 1 included.
 	ExactStrides bool
 	// ResultCopies lists copies of the results for all readers.
 	ResultCopies []*Copy
@@ -359,8 +358,8 @@ type Assignment struct {
 	Lost   map[*graph.Value]bool
 	// LostOutputs marks, by index, the outputs that are missing.
 	LostOutputs []bool
-	// Final means that the assignment decides which copy nodes of the graph are removed. The layout pass then removes no
-	// other copy node.
+	// Final means that the assignment decides which copy nodes of the graph are removed. The layout pass then removes
+	// no other copy node.
 	Final bool
 	// Model and Solution are set by strategies that solve the problem exactly.
 	Model    *Model

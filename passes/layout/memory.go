@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -22,10 +23,14 @@ type Within struct {
 	Rejected   int      // the number of plans that were found to need more memory
 }
 
-// Limits on the work of [Model.CheapestWithin].
+// Limits on the work of [Model.CheapestWithin]. To examine a plan is to compute the bytes that its run needs.
 const (
-	maxPrices = 16 // maximum number of prices of memory that are tried
-	maxListed = 16 // maximum number of plans that are examined for the last price
+	maxPrices   = 16 // maximum number of prices of memory that are tried
+	maxListed   = 16 // maximum number of plans that are examined for the last price
+	maxRounds   = 3  // maximum number of rounds of memorySearch.improve
+	maxTries    = 64 // maximum number of problems that are solved for moves in a round
+	maxFailures = 2  // maximum number of equal moves that fail in a round
+	maxExamined = 96 // number of examined plans at which memorySearch.improve ends
 )
 
 // CheapestWithin looks for the cheapest plan whose run needs at most limit bytes. The function need, which must not be
@@ -48,11 +53,10 @@ const (
 //
 // A cheaper plan that fits may be above the hull. For example, nodes with equal constants save the same time per byte,
 // so that the two plans at the ends of the edge differ in all these nodes. Therefore the plans nearest to the edge are
-// examined, too, and then the bytes of single nodes are changed: see [memorySearch.improvePlan]. The scratch memory of
-// kernels is known only for plans that were examined: see [memorySearch.combine].
+// examined, too, and then the bytes of single nodes and pairs of nodes are changed: see [memorySearch.improve].
 //
-// If the plan with the smallest constants fits, CheapestWithin finds a plan. It examines fewer than 120 plans. The
-// time limit of one search applies to all its problems together.
+// If the plan with the smallest constants fits, CheapestWithin finds a plan. It examines fewer than 120 plans. The time
+// limit of one search applies to all problems of the hull together.
 func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	need func(*Outcome) (int64, error)) (w *Within, err error) {
 	defer interrupt.Catch(&err)
@@ -62,13 +66,27 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	search := m.newMemorySearch(ctx, limit, knownPS, need)
-	psPerByte, fitting, err := search.findBytePrice()
+	search := &memorySearch{model: m, limits: m.Problem.options(), limit: limit, runBytes: need,
+		bytesByLabel: m.constantBytesByLabel(), examined: map[string]int64{}, leastPS: knownPS, result: &Within{}}
+	search.limits.Context = ctx
+	search.limits.TimeLimit /= maxPrices // the limit applies to the problems of all prices together
+	fixedBytes := search.removeFixedBytes()
+	search.availableBytes = float64(limit - fixedBytes)
+	search.result.LeastBytes = fixedBytes + search.leastConstantBytes()
+	psPerByte, fitting, smallest, err := search.findBytePrice()
 	if err == nil && search.mayImprove() {
 		err = search.examineNearEdge(psPerByte)
 	}
-	if err == nil && search.smallest != nil && search.mayImprove() {
-		err = search.improvePlan(cmp.Or(fitting, search.smallest)) // fitting is nil if even smallest does not fit
+	if err == nil && fitting != nil && search.mayImprove() {
+		err = search.improve(fitting, func(a, b limitMove) int { return cmp.Compare(b.savingPerByte(), a.savingPerByte()) })
+	}
+	// The other memory of a run is the greatest need of any step: a single kernel with much scratch memory can prevent
+	// the larger constants of many nodes. Small steps from the plan with the smallest constants avoid such kernels
+	// longer.
+	if err == nil && smallest != nil && search.mayImprove() {
+		err = search.improve(smallest, func(a, b limitMove) int {
+			return cmp.Or(cmp.Compare(a.addedBytes, b.addedBytes), cmp.Compare(b.savedPS, a.savedPS))
+		})
 	}
 	search.result.BoundPS = min(search.result.BoundPS, search.leastPS)
 	return search.result, err
@@ -77,47 +95,16 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 // memorySearch is the state of [Model.CheapestWithin].
 type memorySearch struct {
 	model          *Model
-	problem        *wcsp.Problem // without prices of memory
-	options        wcsp.Options
+	limits         wcsp.Options
 	limit          int64                         // maximum number of bytes that a run may need
 	runBytes       func(*Outcome) (int64, error) // returns the bytes that a run of a plan needs
 	bytesByLabel   [][]int64                     // see constantBytesByLabel; nil for nodes with a single label
 	availableBytes float64                       // the limit less the bytes that every plan needs: see removeFixedBytes
 
 	// Updated by checkFit, which examines a plan. Method raiseBound sets BoundPS of the result.
-	result           *Within
-	leastPS          int64            // the cost of the cheapest known plan within the limit
-	runBytesByLabels map[string]int64 // by labels of the examined plans: results of runBytes
-
-	// For the last stage: see combine.go and othermemory.go. checkFit fills otherBytes.
-	smallest    *pricedPlan          // the plan with the smallest constants; set by findBytePrice
-	maxExamined int                  // the number of examined plans at which the search ends; set by improvePlan
-	classes     []int64              // by node; nodes with equal choices are in the same class
-	otherBytes  map[classLevel]int64 // by level of constants: least other memory of the examined plans
-}
-
-// pricedPlan is a plan with its bytes of constants.
-type pricedPlan struct {
-	*Outcome
-	constantBytes int64
-	pricedPS      int64 // the cost of the plan plus the price of its bytes, in picoseconds
-	unusedBytes   int64 // the limit minus the bytes of a run, negative for a plan that does not fit; set by checkFit
-}
-
-// newMemorySearch returns the initial state. Its parameters are as in [Model.CheapestWithin].
-func (m *Model) newMemorySearch(ctx context.Context, limit, knownPS int64,
-	need func(*Outcome) (int64, error)) *memorySearch {
-	bytes := m.constantBytesByLabel()
-	search := &memorySearch{model: m, problem: m.withoutDominated(bytes), bytesByLabel: bytes, limit: limit,
-		runBytes: need, runBytesByLabels: map[string]int64{}, otherBytes: map[classLevel]int64{}, leastPS: knownPS,
-		result: &Within{}, options: m.Problem.options()}
-	search.options.Context = ctx
-	search.options.TimeLimit /= maxPrices // the limit applies to the problems of all prices together
-	fixedBytes := search.removeFixedBytes()
-	search.availableBytes = float64(limit - fixedBytes)
-	search.result.LeastBytes = fixedBytes + search.leastConstantBytes()
-	search.findClasses()
-	return search
+	result   *Within
+	leastPS  int64            // the cost of the cheapest known plan within the limit
+	examined map[string]int64 // by labels of the examined plans: results of runBytes
 }
 
 // mayImprove reports whether there may be a plan within the limit that is cheaper than all plans found.
@@ -152,56 +139,45 @@ func (s *memorySearch) leastConstantBytes() (sum int64) {
 	return sum
 }
 
-// findBytePrice finds the edge of the hull between a plan that fits and a plan that does not. It returns the price per
-// byte of constants at which both plans cost the same, in picoseconds, and the plan that fits. It returns no plan if
-// the cheapest plan fits, or if the plan with the smallest constants does not.
-func (s *memorySearch) findBytePrice() (psPerByte float64, fitting *pricedPlan, err error) {
-	tooLarge, err := s.solve(0) // the cheapest plan of all; if it fits, the search is over
-	if err != nil {
-		return 0, nil, err
-	}
-	if fits, err := s.checkFit(tooLarge); fits || err != nil {
-		return 0, nil, err
-	}
-	fitting, err = s.solve(s.topBytePrice()) // the plan with the smallest constants
-	if err != nil {
-		return 0, nil, err
-	}
-	s.smallest = fitting
-	if fits, err := s.checkFit(fitting); !fits || err != nil {
-		return 0, nil, err
-	}
-	return s.moveToEdge(fitting, tooLarge)
+// pricedPlan is a plan with its bytes of constants.
+type pricedPlan struct {
+	*Outcome
+	constantBytes int64
 }
 
-// moveToEdge moves along the hull from two plans, one that fits and one that does not, to an edge between such plans.
-// It repeatedly solves the problem at the price at which both plans cost the same, and replaces one of the two by the
-// plan found. It returns the last price and the plan that fits.
-func (s *memorySearch) moveToEdge(fitting, tooLarge *pricedPlan) (float64, *pricedPlan, error) {
-	psPerByte := 0.0
+// findBytePrice finds the edge of the hull between a plan that fits and a plan that does not, by moving from one vertex
+// to the next: it repeatedly solves the problem at the price at which both plans cost the same, and replaces one of
+// them by the plan found. It returns the last price per byte of constants, in picoseconds, the plan that fits, and the
+// plan with the smallest constants. It returns no plans if the cheapest plan fits, or if the plan with the smallest
+// constants does not.
+func (s *memorySearch) findBytePrice() (psPerByte float64, plan, smallest *Outcome, err error) {
+	tooLarge, fits, err := s.solve(0) // the cheapest plan of all
+	if err != nil || fits {
+		return 0, nil, nil, err
+	}
+	fitting, fits, err := s.solve(s.topBytePrice()) // the plan with the smallest constants
+	if err != nil || !fits {
+		return 0, nil, nil, err
+	}
+	smallest = fitting.Outcome
 	for range maxPrices {
 		if fitting.constantBytes >= tooLarge.constantBytes || fitting.CostPS <= tooLarge.CostPS {
 			break
 		}
 		psPerByte = float64(fitting.CostPS-tooLarge.CostPS) / float64(tooLarge.constantBytes-fitting.constantBytes)
-		middle, err := s.solve(psPerByte)
-		if err != nil {
-			return 0, nil, err
-		}
-		if middle.constantBytes <= fitting.constantBytes || middle.constantBytes >= tooLarge.constantBytes {
-			break // there is no vertex between both plans
-		}
-		fits, err := s.checkFit(middle)
-		if err != nil {
-			return 0, nil, err
-		}
-		if fits {
+		middle, fits, err := s.solve(psPerByte)
+		switch {
+		case err != nil:
+			return 0, nil, nil, err
+		case middle.constantBytes <= fitting.constantBytes || middle.constantBytes >= tooLarge.constantBytes:
+			return psPerByte, fitting.Outcome, smallest, nil // there is no vertex between both plans
+		case fits:
 			fitting = middle
-		} else {
+		default:
 			tooLarge = middle
 		}
 	}
-	return psPerByte, fitting, nil
+	return psPerByte, fitting.Outcome, smallest, nil
 }
 
 // topBytePrice returns a price of a byte, in picoseconds, at which a plan with the fewest bytes is the cheapest plan: a
@@ -217,84 +193,9 @@ func (s *memorySearch) topBytePrice() float64 {
 	return min(s.model.planBounds.ps+1, float64(wcsp.Forbidden)/8/float64(maxBytes))
 }
 
-// solve returns the cheapest plan if each byte of constants costs psPerByte picoseconds.
-func (s *memorySearch) solve(psPerByte float64) (*pricedPlan, error) {
-	plans, err := s.cheapest(1, psPerByte)
-	if err != nil {
-		return nil, err
-	}
-	return plans[0], nil
-}
-
-// checkFit reports whether a plan is within the limit, and updates the result.
-func (s *memorySearch) checkFit(plan *pricedPlan) (bool, error) {
-	interrupt.Check(s.options.Context)
-	key := fmt.Sprint(plan.Labels)
-	need, known := s.runBytesByLabels[key]
-	if !known {
-		var err error
-		if need, err = s.runBytes(plan.Outcome); err != nil {
-			return false, err
-		}
-		s.runBytesByLabels[key] = need
-		s.recordOtherMemory(plan, need)
-		if need > s.limit {
-			s.result.Rejected++
-		} else if plan.CostPS < s.leastPS {
-			s.leastPS, s.result.Best = plan.CostPS, plan.Outcome
-		}
-	}
-	plan.unusedBytes = s.limit - need
-	return plan.unusedBytes >= 0, nil
-}
-
-// examineNearEdge examines the plans nearest to the edge of the hull at the price psPerByte.
-func (s *memorySearch) examineNearEdge(psPerByte float64) error {
-	plans, err := s.cheapest(maxListed, psPerByte)
-	if err != nil {
-		return err
-	}
-	for _, plan := range plans {
-		if plan.CostPS >= s.leastPS || float64(plan.constantBytes) > s.availableBytes {
-			continue
-		}
-		if _, err := s.checkFit(plan); err != nil {
-			return err
-		}
-	}
-	if len(plans) > 1 { // every plan that is not listed has at least the priced cost of the last one
-		s.raiseBound(plans[len(plans)-1].pricedPS, psPerByte)
-	}
-	return nil
-}
-
-// cheapest returns up to k plans in the order of their priced costs: the cost plus psPerByte picoseconds for each byte
-// of constants. It raises the bound ([memorySearch.raiseBound]).
-func (s *memorySearch) cheapest(k int, psPerByte float64) ([]*pricedPlan, error) {
-	priced := s.withCosts(func(_ int, bytes int64) int64 {
-		return int64(psPerByte * float64(bytes)) // rounded down, so that the lower bound stays valid
-	})
-	comparer := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
-	list, _, err := wcsp.KBest(priced, k, s.options, comparer.samePlan)
-	if err = cmp.Or(err, comparer.err); err != nil {
-		return nil, err
-	}
-	var plans []*pricedPlan
-	for _, found := range list {
-		plans = append(plans, &pricedPlan{Outcome: comparer.outcome(found.Labels), constantBytes: s.bytesOf(found.Labels),
-			pricedPS: found.Cost})
-	}
-	// Products with the top price may be so large that rounding would make the bound invalid.
-	if psPerByte < s.topBytePrice() {
-		s.raiseBound(list[0].Bound, psPerByte)
-	}
-	return plans, comparer.err
-}
-
-// withCosts returns the problem with an additional cost for the bytes of constants that each node reads.
-func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.Problem {
-	priced := *s.problem
-	priced.Factors = slices.Clone(priced.Factors)
+// addedCosts returns additional costs for the bytes of constants that each node reads, by variable and label.
+func (s *memorySearch) addedCosts(cost func(node int, bytes int64) int64) map[int]wcsp.Costs {
+	added := map[int]wcsp.Costs{}
 	for i, bytesByLabel := range s.bytesByLabel {
 		if bytesByLabel == nil {
 			continue
@@ -303,9 +204,211 @@ func (s *memorySearch) withCosts(cost func(node int, bytes int64) int64) *wcsp.P
 		for label, bytes := range bytesByLabel {
 			costs[label] = cost(i, bytes)
 		}
-		priced.Factors = append(priced.Factors, wcsp.Factor{Scope: []int{s.model.computedNodes[i].id}, Costs: costs})
+		added[s.model.computedNodes[i].id] = costs
 	}
-	return &priced
+	return added
+}
+
+// priced returns the change that adds a price for each byte of constants. Costs are rounded down, so that lower bounds
+// stay valid.
+func (s *memorySearch) priced(psPerByte float64) Changed {
+	return Changed{Limits: &s.limits, Added: s.addedCosts(func(_ int, bytes int64) int64 {
+		return int64(psPerByte * float64(bytes))
+	})}
+}
+
+// solve returns the cheapest plan if each byte of constants costs psPerByte picoseconds, and whether it fits. It raises
+// the lower bound.
+func (s *memorySearch) solve(psPerByte float64) (plan *pricedPlan, fits bool, err error) {
+	solution, err := s.model.Solve(s.priced(psPerByte))
+	if err != nil {
+		return nil, false, err
+	}
+	// Products with the top price may be so large that rounding would make the bound invalid.
+	if psPerByte < s.topBytePrice() {
+		s.raiseBound(solution.Bound, psPerByte)
+	}
+	outcome, err := solution.Outcome()
+	if err != nil {
+		return nil, false, err
+	}
+	plan = &pricedPlan{outcome, s.bytesOf(solution.Labels)}
+	fits, err = s.checkFit(outcome)
+	return plan, fits, err
+}
+
+// checkFit reports whether a plan is within the limit, and updates the result.
+func (s *memorySearch) checkFit(plan *Outcome) (bool, error) {
+	interrupt.Check(s.limits.Context)
+	key := fmt.Sprint(plan.Labels)
+	need, known := s.examined[key]
+	if !known {
+		var err error
+		if need, err = s.runBytes(plan); err != nil {
+			return false, err
+		}
+		s.examined[key] = need
+		if need > s.limit {
+			s.result.Rejected++
+		} else if plan.CostPS < s.leastPS {
+			s.leastPS, s.result.Best = plan.CostPS, plan
+		}
+	}
+	return need <= s.limit, nil
+}
+
+// examineNearEdge examines the plans nearest to the edge of the hull at the price psPerByte.
+func (s *memorySearch) examineNearEdge(psPerByte float64) error {
+	changed := s.priced(psPerByte)
+	problem, err := s.model.repriced(&changed)
+	if err != nil {
+		return err
+	}
+	comparer := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
+	problem.Factors = append(problem.Factors, s.model.dominatedFactors(s.bytesByLabel)...)
+	list, _, err := wcsp.KBest(problem, maxListed, s.limits, comparer.samePlan)
+	if err = cmp.Or(err, comparer.err); err != nil {
+		return err
+	}
+	for _, found := range list {
+		outcome := comparer.outcome(found.Labels)
+		if comparer.err != nil {
+			return comparer.err
+		}
+		if outcome.CostPS >= s.leastPS || float64(s.bytesOf(found.Labels)) > s.availableBytes {
+			continue
+		}
+		if _, err := s.checkFit(outcome); err != nil {
+			return err
+		}
+	}
+	if len(list) > 1 { // every plan that is not listed has at least the priced cost of the last one
+		s.raiseBound(list[len(list)-1].Cost, psPerByte)
+	}
+	return nil
+}
+
+// limitChange is a change of the limit on the bytes of one node's constants: see [memorySearch.improve].
+type limitChange struct {
+	node       int
+	bytes      int64 // the new limit
+	addedBytes int64
+	savedPS    int64 // by the cheapest plan with this change alone
+}
+
+// limitMove is a change of one limit, or two changes that are made together.
+type limitMove struct {
+	changes             []limitChange
+	addedBytes, savedPS int64
+}
+
+// savingPerByte returns the saving for each added byte.
+func (m limitMove) savingPerByte() float64 { return float64(m.savedPS) / float64(max(m.addedBytes, 1)) }
+
+// improve looks for cheaper plans near a plan that fits. The state of the search is a limit for each node on the bytes
+// of its constants, at first the bytes in the given plan. A move changes one limit or, if no such move makes the plan
+// cheaper, exchanges memory between two nodes. In each round the moves are tried that probably fit, in the given order.
+func (s *memorySearch) improve(plan *Outcome, order func(a, b limitMove) int) error {
+	limits := make([]int64, len(s.bytesByLabel)) // by node
+	for i, bytes := range s.bytesByLabel {
+		if bytes != nil {
+			limits[i] = bytes[plan.Labels[s.model.computedNodes[i].id]]
+		}
+	}
+	for range maxRounds {
+		moves, err := s.moves(plan, limits, order)
+		if err != nil {
+			return err
+		}
+		tries, isImproved, failures := 0, false, map[[2]int64]int{}
+		for _, move := range moves {
+			kind := [2]int64{move.addedBytes, move.savedPS} // equal for equal changes of equal nodes
+			unusedBytes := s.limit - s.examined[fmt.Sprint(plan.Labels)]
+			isOutdated := slices.ContainsFunc(move.changes, func(c limitChange) bool {
+				return limits[c.node] != c.bytes-c.addedBytes // an earlier move has changed the limit
+			})
+			isUseless := isOutdated || move.addedBytes > unusedBytes || failures[kind] == maxFailures
+			if isUseless || tries == maxTries || len(s.examined) >= maxExamined {
+				continue
+			}
+			tries++
+			failures[kind]++
+			changed := slices.Clone(limits)
+			for _, c := range move.changes {
+				changed[c.node] = c.bytes
+			}
+			next, err := s.solveLimited(changed)
+			if err != nil {
+				return err
+			}
+			if next == nil || next.CostPS >= plan.CostPS {
+				continue
+			}
+			fits, err := s.checkFit(next)
+			if err != nil {
+				return err
+			}
+			if fits {
+				plan, limits, isImproved, failures[kind] = next, changed, true, 0
+			}
+		}
+		if !isImproved {
+			break
+		}
+	}
+	return nil
+}
+
+// moves lists the moves from a plan that probably save time: first single changes, then pairs, each in the given order.
+func (s *memorySearch) moves(plan *Outcome, limits []int64, order func(a, b limitMove) int) (moves []limitMove,
+	err error) {
+	var changes []limitChange
+	for i, bytesByLabel := range s.bytesByLabel {
+		for label, bytes := range bytesByLabel {
+			if bytes == limits[i] || slices.Contains(bytesByLabel[:label], bytes) {
+				continue
+			}
+			changed := slices.Clone(limits)
+			changed[i] = bytes
+			other, err := s.solveLimited(changed)
+			if err != nil {
+				return nil, err
+			}
+			if other != nil {
+				changes = append(changes, limitChange{i, bytes, bytes - limits[i], plan.CostPS - other.CostPS})
+			}
+		}
+	}
+	for i, a := range changes {
+		if a.savedPS > 0 {
+			moves = append(moves, limitMove{[]limitChange{a}, a.addedBytes, a.savedPS})
+		}
+		for _, b := range changes[:i] {
+			if saved := a.savedPS + b.savedPS; a.node != b.node && saved > 0 {
+				moves = append(moves, limitMove{[]limitChange{a, b}, a.addedBytes + b.addedBytes, saved})
+			}
+		}
+	}
+	sorted.Func(moves, func(a, b limitMove) int { return cmp.Or(len(a.changes)-len(b.changes), order(a, b)) })
+	return moves, nil
+}
+
+// solveLimited returns the cheapest plan in which the constants of each node have at most the given bytes, or nil if
+// none is found without search, which would depend on time.
+func (s *memorySearch) solveLimited(limits []int64) (*Outcome, error) {
+	added := s.addedCosts(func(node int, bytes int64) int64 {
+		if bytes > limits[node] {
+			return wcsp.Forbidden
+		}
+		return 0
+	})
+	solution, err := s.model.Solve(Changed{Added: added, Limits: &wcsp.Options{Context: s.limits.Context}})
+	if errors.Is(err, wcsp.ErrNotFound) || errors.As(err, new(*wcsp.InfeasibleError)) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return solution.Outcome()
 }
 
 // raiseBound raises the lower bound on the cost of plans within the limit. Every plan that is not examined has at least
@@ -405,4 +508,162 @@ func (m *Model) constantBytes(l *label, call *graph.Call, k int, constantCounts 
 // storageBytes returns the size of the smallest storage of an input, in bytes.
 func storageBytes(v *graph.Value) int {
 	return min(v.Meta.Bytes(), v.Meta.Extent()*v.Meta.DType.Size())
+}
+
+// LiveBytes returns a lower bound, for every plan, on the peak memory of live values in a run, in bytes. Inputs,
+// constants and scratch memory do not count. A value counts with the bytes of its smallest form, and a copy in another
+// form does not count. With a device, LiveBytes returns 0.
+//
+// Operands and results of concatenations do not count, because they may share memory. Results of copies do not count,
+// because a plan may omit the copy. A value is live from its node to the last node that reads the value itself, not a
+// view of it. For example:
+//
+//	node            live before the node
+//	a = conv(x)
+//	b = conv(a)     a
+//	c = add(a, b)   a and b
+//	d = relu(c)     c
+//
+// A result that is larger than every operand of its node, so that it cannot reuse their memory, counts at the node,
+// too.
+func (m *Model) LiveBytes() int64 {
+	if m == nil || m.Problem == nil || m.Problem.Device != nil {
+		return 0
+	}
+	live := &liveValues{model: m, ownBytes: graph.NewByValue[int64](m.Problem.Graph),
+		inConcatenation:  graph.NewByValue[bool](m.Problem.Graph),
+		variesWithInputs: graph.NewByValue[bool](m.Problem.Graph)}
+	live.findOwnBytes()
+	nodes := m.Problem.Graph.Nodes
+	changes := make([]int64, len(nodes)+1) // by node: the change of the bytes that are live before it
+	for i, n := range nodes {
+		for _, v := range n.Out {
+			if last := live.lastReader(v); last > i {
+				changes[i+1] += live.ownBytes.At(v)
+				if last < len(nodes) {
+					changes[last+1] -= live.ownBytes.At(v)
+				}
+			}
+		}
+	}
+	peak, liveBytes := int64(0), int64(0) // liveBytes: of the values that are live before node i
+	for i, n := range nodes {
+		liveBytes += changes[i]
+		peak = max(peak, liveBytes+live.newBytes(n))
+	}
+	return max(peak, liveBytes+changes[len(nodes)])
+}
+
+// liveValues finds the values whose memory counts, and the size of this memory. Of the model it uses:
+//
+//   - variables: the variable of each value, with the forms (possible layouts) of the value and the outputs that are
+//     this value;
+//   - viewNodes and computedNodes: by index of a node. A view has an entry in viewNodes only, and any other node in
+//     computedNodes only. A copy that may become a view counts as a view;
+//   - readers: by value, its uses as an operand.
+type liveValues struct {
+	model            *Model
+	ownBytes         graph.ByValue[int64] // the bytes of each value that has its own memory in every plan; else 0
+	inConcatenation  graph.ByValue[bool]  // whether a value may be within the result of a concatenation
+	variesWithInputs graph.ByValue[bool]  // whether a value depends on an input; others may become constants
+}
+
+// findOwnBytes sets ownBytes for the values that have their own memory.
+func (live *liveValues) findOwnBytes() {
+	m := live.model
+	for _, v := range m.Problem.Graph.Inputs {
+		live.variesWithInputs.Set(v, true)
+	}
+	for i, n := range m.Problem.Graph.Nodes {
+		varies, concatenates := false, n.Op.ConcatDim != nil
+		for _, a := range n.In {
+			if a.Kind != graph.TensorArg {
+				continue
+			}
+			varies = varies || live.variesWithInputs.At(a.Value)
+			if concatenates {
+				live.disown(a.Value)
+			}
+		}
+		for _, v := range n.Out {
+			live.variesWithInputs.Set(v, varies)
+			isComputed := m.computedNodes[i] != nil && !n.Op.Identity && v.Alias == nil
+			// A concatenation may be written into the result of a larger concatenation.
+			if varies && isComputed && !concatenates {
+				live.ownBytes.Set(v, live.smallestBytes(v))
+			}
+		}
+	}
+}
+
+// disown removes a value, and the values that it is a view of, from the values that have their own memory.
+func (live *liveValues) disown(v *graph.Value) {
+	for ; v != nil; v = live.viewedValue(v) {
+		live.ownBytes.Set(v, 0)
+		live.inConcatenation.Set(v, true)
+	}
+}
+
+// viewedValue returns the operand that v is a view of, or nil if v is no view.
+func (live *liveValues) viewedValue(v *graph.Value) *graph.Value {
+	if v.Node == nil {
+		return nil
+	}
+	if view := live.model.viewNodes[live.model.nodeIndex[v.Node.Number()]]; view != nil {
+		return v.Node.In[view.operand].Value
+	}
+	return nil
+}
+
+// smallestBytes returns the size of the smallest form (layout) of a value, in bytes.
+func (live *liveValues) smallestBytes(v *graph.Value) int64 {
+	variable, least := live.model.variables.At(v), int64(math.MaxInt64)
+	if variable == nil {
+		return 0
+	}
+	for _, f := range variable.forms {
+		least = min(least, int64(f.meta.Extent()*f.meta.DType.Size()))
+	}
+	return least
+}
+
+// lastReader returns the index of the last node that reads v and is not a view, or the number of nodes if v is an
+// output. It returns -1 if there is no reader.
+func (live *liveValues) lastReader(v *graph.Value) int {
+	if variable := live.model.variables.At(v); variable != nil && len(variable.outputs) > 0 {
+		return len(live.model.computedNodes)
+	}
+	last := -1
+	for _, reader := range live.model.readers.At(v) {
+		if live.model.computedNodes[reader.node] != nil {
+			last = max(last, reader.node)
+		}
+	}
+	return last
+}
+
+// newBytes returns the total bytes of a node's results that are larger than every operand, and thus cannot reuse the
+// memory of an operand. It returns 0 if an operand may be within the result of a concatenation, because the node could
+// then reuse the memory of that larger result.
+func (live *liveValues) newBytes(n *graph.Node) (sum int64) {
+	largest := int64(0)
+	for _, a := range n.In {
+		if a.Kind != graph.TensorArg || a.Value.Const != nil {
+			continue
+		}
+		for v := a.Value; v != nil; v = live.viewedValue(v) {
+			if live.inConcatenation.At(v) {
+				return 0
+			}
+			for _, f := range live.model.variables.At(v).forms {
+				largest = max(largest, int64(f.meta.Extent()*f.meta.DType.Size()))
+			}
+		}
+	}
+	for _, v := range n.Out {
+		if bytes := live.ownBytes.At(v); bytes > largest && live.lastReader(v) >= 0 {
+			sum += bytes
+		}
+	}
+	return sum
 }

@@ -52,27 +52,28 @@ type Model struct {
 	Problem *Problem
 	// WCSP is the problem, with costs in picoseconds. Variables with a single label are omitted.
 	WCSP *wcsp.Problem
-	// Weighted is WCSP with costs that also count copies and their bytes: see [Weights]. It has the same variables, and a
-	// factor for each factor of WCSP.
+	// Weighted is WCSP with costs that also count copies and their bytes: see [Weights]. It has the same variables, and
+	// a factor for each factor of WCSP.
 	Weighted *wcsp.Problem
 	Weights  Weights // the weights of Weighted; set by NewModel and WithWeights
 
-	planBounds      planBounds               // bounds for weights
-	isCopyFactor    []bool                   // by factor: whether it has costs of copies
-	variables       graph.ByValue[*variable] // by value
-	variableList    []*variable              // in the order of the graph
-	computedNodes   []*computedNode          // by index of the node; nil for views
-	viewNodes       []*viewNode              // by index of the node; nil unless the node is a view
-	copyOp          *graph.Op                // the op that copies values
-	readers         graph.ByValue[[]use]     // by value: its uses as an operand
-	nodeIndex       []int                    // by [graph.Node.Number]: index of the node in the graph
-	forbiddenCopies map[*variable]uint       // masks of forms that must not be made by a copy: see Without
-	deviceWalks     [][]graph.Walk           // by index of the node: its walks on the device
-	mayBeOnDevice   graph.ByValue[bool]      // by value: whether it may be on the device
-	deviceCopies    map[tensor.DType]bool    // by dtype: whether the device has a kernel that copies its elements
-	failed          graph.Errors             // errors of failed nodes
-	lostValues      map[*graph.Value]bool    // results of failed nodes and of their dependents
-	slots           *slots                   // see slots.go; nil until it is needed
+	planBounds    planBounds               // bounds for weights
+	isCopyFactor  []bool                   // by factor: whether it has costs of copies
+	variables     graph.ByValue[*variable] // by value
+	variableList  []*variable              // in the order of the graph
+	computedNodes []*computedNode          // by index of the node; nil for views
+	viewNodes     []*viewNode              // by index of the node; nil unless the node is a view
+	copyOp        *graph.Op                // the op that copies values
+	readers       graph.ByValue[[]use]     // by value: its uses as an operand
+	nodeIndex     []int                    // by [graph.Node.Number]: index of the node in the graph
+	noCopy        formOfValue              // the form of Changed.NoCopy
+	otherInput    formOfValue              // the form of Changed.Input
+	deviceWalks   [][]graph.Walk           // by index of the node: its walks on the device
+	mayBeOnDevice graph.ByValue[bool]      // by value: whether it may be on the device
+	deviceCopies  map[tensor.DType]bool    // by dtype: whether the device has a kernel that copies its elements
+	failed        graph.Errors             // errors of failed nodes
+	lostValues    map[*graph.Value]bool    // results of failed nodes and of their dependents
+	slots         *slots                   // see slots.go; nil until it is needed
 }
 
 // use is a use of a value as an operand: the index of the node in the graph, and the index of the operand.

@@ -109,16 +109,16 @@ func (m *Model) checkedAssignment(solution *wcsp.Solution) (*Assignment, error) 
 func (m *Model) optimum() (_ *Assignment, err error) {
 	defer interrupt.Catch(&err)
 	// preference records the choice among plans of nearly equal cost. Its LeastPS is the bound, in picoseconds.
-	best, preference, err := m.preferFewerCopies(m.Problem.options())
+	best, preference, err := m.preferFewerCopies()
 	if err != nil {
 		return nil, err
 	}
-	assignment, err := best.model.Assignment(best.labels)
+	assignment, err := best.Model.Assignment(best.Labels)
 	if err != nil {
 		return nil, err
 	}
-	assignment.Model, assignment.Preference = best.model, preference
-	assignment.Solution = &wcsp.Solution{Version: wcsp.Version, Labels: best.labels, Cost: best.costPS,
+	assignment.Model, assignment.Preference = best.Model, preference
+	assignment.Solution = &wcsp.Solution{Version: wcsp.Version, Labels: best.Labels, Cost: best.CostPS,
 		Bound: preference.LeastPS}
 	return assignment, nil
 }

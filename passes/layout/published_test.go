@@ -37,9 +37,7 @@ func costOf(t *testing.T, m *Model, s Strategy) int64 {
 			fixed[computed.id] = l
 		}
 	}
-	rest, _, err := m.WCSP.Fix(fixed)
-	require.NoError(t, err)
-	sol, err := wcsp.Exact.Solve(rest, wcsp.Options{TimeLimit: -1})
+	sol, err := m.Solve(Changed{Fixed: fixed, Limits: &wcsp.Options{TimeLimit: -1}})
 	require.NoError(t, err)
 	return sol.Cost
 }

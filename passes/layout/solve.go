@@ -14,7 +14,7 @@ import (
 // This file makes an [Assignment] from preferred orders of values. An assignment has a [Choice] for each node: an
 // implementation, a walk (the order of the loops), and the copies that the node reads. A [Copy] has another layout than
 // its value, and readers read it instead of the value. The layouts before any choice, as in eager PyTorch, are called
-// the layouts of the graph as written. A [Draft] is the assignment under construction.
+// the layouts of the graph as written. A draft is the assignment under construction.
 //
 // For example, let the graph be y = conv(x), z = relu(y), with the output z, and let the preferred order of all values
 // be channels-last. The assignment has a copy of x to channels-last and the cheapest implementation of conv with a
@@ -44,32 +44,32 @@ func Solve(problem *Problem, wish Wish) (*Assignment, error) {
 	if wish == nil {
 		wish = func(*graph.Value) (tensor.Order, string) { return "", "" }
 	}
-	draft := NewDraft(problem)
-	if err := draft.copyInputs(wish); err != nil {
+	d := newDraft(problem)
+	if err := d.copyInputs(wish); err != nil {
 		return nil, err
 	}
 	for i, n := range problem.Graph.Nodes {
 		if err := interrupt.Err(problem.Context()); err != nil {
 			return nil, err
 		}
-		if draft.dependsOnLost(n) {
+		if d.dependsOnLost(n) {
 			continue
 		}
-		if err := draft.decideOrRecord(i, n, wish); err != nil {
+		if err := d.decideOrRecord(i, n, wish); err != nil {
 			return nil, err
 		}
 	}
 	for i := range problem.Graph.Outputs {
-		if err := draft.decideOutput(i); err != nil {
+		if err := d.decideOutput(i); err != nil {
 			return nil, err
 		}
 	}
-	return draft.assignment, nil
+	return d.assignment, nil
 }
 
 // copyInputs records the copies of inputs and constants that all their readers read.
-func (d *Draft) copyInputs(wish Wish) error {
-	for _, list := range [][]*graph.Value{d.Problem.Graph.Inputs, d.Problem.Graph.Constants} {
+func (d *draft) copyInputs(wish Wish) error {
+	for _, list := range [][]*graph.Value{d.problem.Graph.Inputs, d.problem.Graph.Constants} {
 		for _, v := range list {
 			shared, err := d.shareCopy(v, wish)
 			if err != nil {
@@ -85,7 +85,7 @@ func (d *Draft) copyInputs(wish Wish) error {
 
 // dependsOnLost reports whether a node reads a lost value: a result of a failed node, or of a node that depends on one.
 // If so, the results of the node are lost, too.
-func (d *Draft) dependsOnLost(n *graph.Node) bool {
+func (d *draft) dependsOnLost(n *graph.Node) bool {
 	lost := d.assignment.Lost
 	if len(lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return lost[a.Value] }) {
 		return false
@@ -98,8 +98,8 @@ func (d *Draft) dependsOnLost(n *graph.Node) bool {
 
 // decideOrRecord calls decide for node n, which has index i in the graph. With KeepGoing, it records an error or a
 // panic as the failure of the node and returns nil. The results of the node are then lost.
-func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
-	if !d.Problem.KeepGoing {
+func (d *draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
+	if !d.problem.KeepGoing {
 		return d.decide(i, n, wish)
 	}
 	defer func() {
@@ -111,7 +111,7 @@ func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 		}
 		var located *graph.Error
 		if !errors.As(err, &located) {
-			located = d.Problem.Graph.NodeError(n, err)
+			located = d.problem.Graph.NodeError(n, err)
 		}
 		d.assignment.Failed = append(d.assignment.Failed, located)
 		for _, v := range n.Out {
@@ -124,11 +124,11 @@ func (d *Draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 
 // decide chooses the implementation of node n, which has index i in the graph. It records the layouts of the results,
 // and the copies of operands and results.
-func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
+func (d *draft) decide(i int, n *graph.Node, wish Wish) error {
 	choice := &d.assignment.Nodes[i]
 	call, results, err := d.infer(n, choice)
 	if err != nil {
-		return d.Problem.Graph.NodeError(n, err)
+		return d.problem.Graph.NodeError(n, err)
 	}
 	isView := len(results) > 0 && results[0].Alias != graph.NoAlias
 	if !isView {
@@ -140,7 +140,7 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 		d.recordResult(v, choice, results[k], k)
 		resultCopy, err := d.shareCopy(v, wish)
 		if err != nil {
-			return d.Problem.Graph.NodeError(n, err)
+			return d.problem.Graph.NodeError(n, err)
 		}
 		if resultCopy != nil {
 			choice.ResultCopies = append(choice.ResultCopies, resultCopy)
@@ -151,11 +151,11 @@ func (d *Draft) decide(i int, n *graph.Node, wish Wish) error {
 
 // shareCopy records the copy that all readers of v read, and returns it. It returns nil if no copy is needed: v has the
 // layout of its pin, its fixed layout or its preferred order.
-func (d *Draft) shareCopy(v *graph.Value, wish Wish) (shared *Copy, err error) {
+func (d *draft) shareCopy(v *graph.Value, wish Wish) (shared *Copy, err error) {
 	switch pin := v.EffectivePin(); {
 	case pin.SetsLayout():
 		shared, err = d.pinnedCopy(v, pin)
-	case d.Problem.MustKeepLayout(v):
+	case d.problem.MustKeepLayout(v):
 		shared = d.fixedLayoutCopy(v)
 	default:
 		shared, err = d.preferredCopy(v, wish)
@@ -167,8 +167,8 @@ func (d *Draft) shareCopy(v *graph.Value, wish Wish) (shared *Copy, err error) {
 }
 
 // pinnedCopy returns the copy of v in the layout of its pin, or nil if v has this layout.
-func (d *Draft) pinnedCopy(v *graph.Value, pin graph.Pin) (*Copy, error) {
-	meta := d.Meta(v)
+func (d *draft) pinnedCopy(v *graph.Value, pin graph.Pin) (*Copy, error) {
+	meta := d.meta(v)
 	if pin.Matches(meta) {
 		return nil, nil
 	}
@@ -183,7 +183,7 @@ func (d *Draft) pinnedCopy(v *graph.Value, pin graph.Pin) (*Copy, error) {
 }
 
 // fixedLayoutCopy returns the copy of v in the layout of the graph as written, or nil if readers can read v itself.
-func (d *Draft) fixedLayoutCopy(v *graph.Value) *Copy {
+func (d *draft) fixedLayoutCopy(v *graph.Value) *Copy {
 	current, isChanged := d.changedLayouts[v]
 	switch {
 	case !isChanged:
@@ -198,22 +198,22 @@ func (d *Draft) fixedLayoutCopy(v *graph.Value) *Copy {
 
 // preferredCopy returns the copy of v in its preferred order. It returns nil if v has no preferred order, already has
 // this order, or is an output that no node reads.
-func (d *Draft) preferredCopy(v *graph.Value, wish Wish) (*Copy, error) {
+func (d *draft) preferredCopy(v *graph.Value, wish Wish) (*Copy, error) {
 	order, why, err := wish.orderOf(v)
-	if err != nil || order == "" || order.Matches(d.Meta(v)) || d.isUnreadOutput(v) {
+	if err != nil || order == "" || order.Matches(d.meta(v)) || d.isUnreadOutput(v) {
 		return nil, err
 	}
-	return d.Copy(v, order, why), nil
+	return d.copyTo(v, order, why), nil
 }
 
 // isUnreadOutput reports whether a value is an output that no node reads.
-func (d *Draft) isUnreadOutput(v *graph.Value) bool {
-	return d.Problem.outputs[v] && d.Problem.readers[v] == 0
+func (d *draft) isUnreadOutput(v *graph.Value) bool {
+	return d.problem.outputs[v] && d.problem.readers[v] == 0
 }
 
 // decideOutput decides which copy of its value output i returns.
-func (d *Draft) decideOutput(i int) error {
-	output := d.Problem.Graph.Outputs[i]
+func (d *draft) decideOutput(i int) error {
+	output := d.problem.Graph.Outputs[i]
 	v := output.Value
 	if d.assignment.Lost[v] {
 		d.assignment.LostOutputs[i] = true
@@ -231,21 +231,21 @@ func (d *Draft) decideOutput(i int) error {
 	}
 	order, err := pin.OrderFor(meta.Rank())
 	if err != nil {
-		if !d.Problem.KeepGoing {
+		if !d.problem.KeepGoing {
 			return fmt.Errorf("output %q: %w", output.Name, err)
 		}
 		d.assignment.LostOutputs[i] = true
-		d.assignment.Failed = append(d.assignment.Failed, d.Problem.Graph.OutputError(output, err))
+		d.assignment.Failed = append(d.assignment.Failed, d.problem.Graph.OutputError(output, err))
 		return nil
 	}
-	d.assignment.Outputs[i] = d.Copy(v, order, fmt.Sprintf("output %q is pinned to %v", output.Name, pin))
+	d.assignment.Outputs[i] = d.copyTo(v, order, fmt.Sprintf("output %q is pinned to %v", output.Name, pin))
 	return nil
 }
 
 // outputAsWritten returns the copy that an output without a pin returns, or nil if it returns the value itself.
-func (d *Draft) outputAsWritten(output graph.Output) *Copy {
+func (d *draft) outputAsWritten(output graph.Output) *Copy {
 	v := output.Value
-	if d.Meta(v).SameLayout(v.Meta) {
+	if d.meta(v).SameLayout(v.Meta) {
 		return nil
 	}
 	if shared := d.sharedCopies[v]; shared != nil && d.copyMeta(shared).SameLayout(v.Meta) {

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
@@ -23,7 +22,6 @@ import (
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
-	"github.com/graphrun/graphrun/passes/layout/wcsp"
 )
 
 // errStopped ends planning when the plans are compared.
@@ -44,33 +42,30 @@ func (*comparer) Name() string { return "ties" }
 
 // Choose implements [layout.Strategy]. It computes both plans, and always returns an error.
 func (c *comparer) Choose(p *layout.Problem) (*layout.Assignment, error) {
-	with, err := layout.NewModel(p)
+	model, err := layout.NewModel(p)
 	if err != nil {
 		return nil, err
 	}
-	without, err := with.WithWeights(layout.Weights{Time: 1}) // copies and their bytes do not count
-	if err != nil {
+	// In the first plan, copies and their bytes do not count.
+	if c.without, err = solve(model, layout.Changed{Weights: layout.Weights{Time: 1}}); err != nil {
 		return nil, err
 	}
-	if c.without, err = solve(without); err != nil {
-		return nil, err
-	}
-	if c.with, err = solve(with); err != nil {
+	if c.with, err = solve(model, layout.Changed{}); err != nil {
 		return nil, err
 	}
 	return nil, errStopped
 }
 
 // solve returns the plan of least weighted cost.
-func solve(model *layout.Model) (plan, error) {
-	solution, err := wcsp.Exact.Solve(model.Weighted, wcsp.Options{TimeLimit: 10 * time.Second})
+func solve(model *layout.Model, changed layout.Changed) (plan, error) {
+	solution, err := model.Solve(changed)
 	if err != nil {
 		return plan{}, err
 	}
 	if !solution.Optimal() {
 		return plan{}, errors.New("the solver reached its time limit")
 	}
-	outcome, err := model.Outcome(solution.Labels)
+	outcome, err := solution.Outcome()
 	if err != nil {
 		return plan{}, err
 	}

@@ -300,7 +300,7 @@ func (r *runner) doc(g *graph.Graph, f flags, interrupted bool) (*Document, erro
 	doc := &Document{Dims: sizes, Strategy: f.strategy, Threads: f.workers(), Interrupted: interrupted,
 		Spread: experiment.SpreadOf(r.times[methodRun]), Samples: program.NotNil(r.times[methodRun]),
 		Call: methodRun.String(), RunReleased: callReportOf(r.times[methodRunRelease]),
-		Into: callReportOf(r.times[methodRunInto]), Notes: report.NotesOf(g)}
+		Into: callReportOf(r.times[methodRunInto]), Notes: g.Notes()}
 	if report := r.program.Report(); report.Segments == nil {
 		costs := report.Costs()
 		doc.Costs = &costs

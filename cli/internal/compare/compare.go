@@ -425,7 +425,7 @@ func (c *comparison) printNotes(cmd *cobra.Command, path string, workload inputs
 			term.PrintNote(cmd, "%s: disturbed measurement: %s", v.Label(), v.Noise)
 		}
 	}
-	notes := report.NotesOf(workload.Graph)
+	notes := workload.Graph.Notes()
 	if text := fmt.Sprint(path, notes); !c.printed[text] {
 		c.printed[text] = true
 		command.PrintNotes(cmd, path, workload.Graph)

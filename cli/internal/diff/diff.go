@@ -135,7 +135,7 @@ func run(cmd *cobra.Command, args []string, f flags) error {
 	for i, g := range graphs {
 		if g != nil && (i == 0 || paths[1] != paths[0]) { // the notes of one file are printed once
 			command.PrintNotes(cmd, paths[i], g)
-			command.AddNotes(&doc.Notes, report.NotesOf(g))
+			command.AddNotes(&doc.Notes, g.Notes())
 		}
 	}
 	if err != nil {

@@ -175,7 +175,7 @@ func memberOf(f reflect.StructField) (member, bool) {
 
 // mistakeOf returns an error of a graph as a part of a document. The message has no names of Go types.
 func mistakeOf(e *graph.Error) report.Mistake {
-	m := report.MistakeOf(e)
+	m := e.Mistake()
 	m.Message = exit.Message(e.Err)
 	return m
 }

@@ -190,7 +190,7 @@ func formatOf(name string) (tensor.MemoryFormat, error) {
 // explainValue explains the named value, or the first value that loses the format of --first-break.
 func (f *flags) explainValue(ctx context.Context, g *graph.Graph, path, value string, memoryFormat tensor.MemoryFormat,
 	options graphrun.Options) (*Document, error) {
-	doc := &Document{Notes: report.NotesOf(g)}
+	doc := &Document{Notes: g.Notes()}
 	if memoryFormat != tensor.NoFormat {
 		doc.FirstBreakFormat = document.TextOrNull(memoryFormat.String())
 		explained, err := inspect.FirstBreak(g, memoryFormat)

@@ -268,7 +268,7 @@ func documentOf(g *graph.Graph, symbolic *graph.Symbolic, errs []*graph.Error) *
 			wantsMore = yield(&doc)
 		})
 	}
-	return &Document{Values: values, Errors: document.Mistakes(errs), Guards: GuardsOf(symbolic), Notes: report.NotesOf(g),
+	return &Document{Values: values, Errors: document.Mistakes(errs), Guards: GuardsOf(symbolic), Notes: g.Notes(),
 		segments: g != nil && g.Dynamic()}
 }
 

@@ -81,7 +81,7 @@ func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.P
 	}
 	// The notes are about the graph, not about the sizes, so they are printed even if planning failed.
 	command.PrintNotes(cmd, path, first)
-	command.AddNotes(&doc.Notes, report.NotesOf(first))
+	command.AddNotes(&doc.Notes, first.Notes())
 	if err != nil {
 		return program.WithFile(path, err)
 	}

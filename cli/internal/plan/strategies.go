@@ -119,7 +119,7 @@ func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *mach
 		return interruptErr
 	}
 	command.PrintNotes(cmd, path, g) // even if planning failed
-	command.AddNotes(&doc.Notes, report.NotesOf(g))
+	command.AddNotes(&doc.Notes, g.Notes())
 	if err != nil {
 		return program.WithFile(path, err)
 	}

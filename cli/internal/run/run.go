@@ -346,7 +346,7 @@ func (o *OutputDoc) eachMap(visit func(item any) error) error {
 
 // documentOf returns the document of a run. out has the outputs; missing is used if keepGoing is true.
 func documentOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, missing incomplete) *Document {
-	doc := &Document{Notes: report.NotesOf(g)}
+	doc := &Document{Notes: g.Notes()}
 	doc.Outputs = document.StreamOf(arrays.Entries(g, out), func(entry npz.Entry) OutputDoc {
 		values := entry.Tensor
 		least, greatest, mean := values.Stats()

@@ -99,7 +99,7 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		packing.Len += kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
-		if narrow := src.Narrow(); narrow != nil && narrow.DType == dtype {
+		if narrow := src.Unwidened(); narrow != nil && narrow.DType == dtype {
 			src = narrow
 		}
 		if src.DType != dtype {
@@ -134,7 +134,7 @@ func Half(c *graph.Call, i int, dtype tensor.DType) (half tensor.DType) {
 	}
 	if v := c.In[i].Value; v.Packed != nil {
 		half = v.Meta.DType
-	} else if narrow := v.Const.Narrow(); narrow != nil {
+	} else if narrow := v.Const.Unwidened(); narrow != nil {
 		half = narrow.DType
 	}
 	if !gemm.ReadsHalves(dtype, half) {

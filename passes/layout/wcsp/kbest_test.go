@@ -2,6 +2,7 @@ package wcsp_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -117,4 +118,25 @@ func TestKBestRefuses(t *testing.T) {
 	if _, _, err := wcsp.KBest(nil, 1, wcsp.Options{}, nil); err == nil {
 		t.Error("no problem is solved")
 	}
+}
+
+// colours returns a problem of variables with three labels, of which neighbours must not have the same.
+func colours(rng *rand.Rand, n, edges int) *wcsp.Problem {
+	p := new(wcsp.Problem)
+	for v := range n {
+		p.Variables = append(p.Variables, wcsp.Variable{Name: fmt.Sprint("v", v), Labels: make([]string, 3)})
+	}
+	for range edges {
+		a := rng.IntN(n)
+		f := wcsp.Factor{Scope: []int{a, (a + 1 + rng.IntN(n-1)) % n}}
+		for k := range 9 {
+			c := rng.Int64N(9)
+			if k%4 == 0 {
+				c = wcsp.Forbidden
+			}
+			f.Costs = append(f.Costs, c)
+		}
+		p.Factors = append(p.Factors, f)
+	}
+	return p
 }

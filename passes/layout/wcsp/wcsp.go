@@ -25,9 +25,9 @@
 // [PBQP] and [InOrder] are the solvers of published layout optimizers, for comparisons.
 //
 // A [Solution] has a cost and a lower bound. It is optimal if both are equal. Its [Proof] lists the prunings, cost
-// shifts, cuts, messages and splits, so that package verify can check the bound without the solver's code. [KBest] and
-// [Classes] list the cheapest assignments by Lawler's partition. Results are deterministic: there are no goroutines,
-// and ties are broken by index. Only results of a search with a time limit depend on the machine.
+// shifts, cuts, messages and splits, so that package verify can check the bound without the solver's code. [KBest]
+// lists the cheapest assignments by Lawler's partition. Results are deterministic: there are no goroutines, and ties
+// are broken by index. Only results of a search with a time limit depend on the machine.
 package wcsp
 
 import (

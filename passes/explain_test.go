@@ -15,21 +15,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// sidesOf returns the sides of the copies of a plan, and their sentences without the cost.
-func sidesOf(p *passes.Plan) (list []passes.Sides, text []string) {
+// reasonsOf returns the reasons for the copies of a plan, without the cost.
+func reasonsOf(p *passes.Plan) (text []string) {
 	e := p.Explainer()
 	for i := range p.Copies {
-		s := e.Sides(&p.Copies[i])
-		kept := strings.Split(s.String(), "; ")
+		kept := strings.Split(e.Explain(&p.Copies[i]).Why, "; ")
 		for k, part := range kept {
 			if strings.HasPrefix(part, "the copy costs ") {
 				kept = append(kept[:k:k], kept[k+1:]...)
 				break
 			}
 		}
-		list, text = append(list, s), append(text, strings.Join(kept, "; "))
+		text = append(text, strings.Join(kept, "; "))
 	}
-	return list, text
+	return text
 }
 
 // conv adds an output that a 1 by 1 convolution for channels-last images computes from x.
@@ -53,7 +52,7 @@ func pinnedInput(shape, strides []int, pin graph.Pin) func(t *testing.T, g *grap
 }
 
 // The sentence names the layouts on both sides by dimensions, and a change by the caller that avoids the copy.
-func TestSides(t *testing.T) {
+func TestExplain(t *testing.T) {
 	end := 3
 	cases := []struct {
 		name, strategy, want string
@@ -111,21 +110,9 @@ func TestSides(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := graph.New("g", kernels.Lookup)
 			c.build(t, g)
-			_, text := sidesOf(run(t, g, c.strategy))
+			text := reasonsOf(run(t, g, c.strategy))
 			require.NotEmpty(t, text)
 			assert.Contains(t, text, c.want)
 		})
 	}
-}
-
-// The sentence has the cost with its share of the plan, constants, and the number of readers.
-func TestSidesText(t *testing.T) {
-	s := passes.Sides{CostNS: 44210, Share: 0.0032, Advice: "store `w` in (N,H,W,C)",
-		Producer: passes.Producer{Kind: "constant", Name: "w", Layout: "(N,C,H,W)"},
-		Reader:   passes.Reader{Kind: "node", Name: "conv", Impl: "nhwc", OtherReaders: 2, Layout: "(N,H,W,C)"}}
-	assert.Equal(t, "constant `w` is stored in (N,C,H,W); `conv` (nhwc) and 2 other readers need (N,H,W,C); "+
-		"the copy costs 44.21µs, 0.3% of the plan; to avoid it, store `w` in (N,H,W,C)", s.String())
-	s.Share, s.Advice, s.Reader.OtherReaders = 0.0002, "", 1
-	assert.Contains(t, s.String(), "1 other reader need (N,H,W,C); the copy costs 44.21µs, less than 0.1% of the plan")
-	assert.Empty(t, new(passes.Plan).Explainer().Sides(nil))
 }
