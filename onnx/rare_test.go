@@ -275,3 +275,14 @@ func TestKeysOfSizesThatDependOnData(t *testing.T) {
 	assert.Equal(t, []int{1, 2}, y.Shape)
 	assert.Equal(t, []int64{10, 20}, intsOf(t, y))
 }
+
+// TestSlicesOfSizesThatDependOnData splits a value of which only the number of slices is known before a run.
+func TestSlicesOfSizesThatDependOnData(t *testing.T) {
+	m := model(17, &pb.GraphProto{Input: infos(info("x", pb.Float, 2, 2)), Output: infos(info("y", pb.Int64)),
+		Initializer: []*pb.TensorProto{int64s("one", nil, 1)},
+		Node: []*pb.NodeProto{node1("NonZero", names("x"), names("indices")),
+			node1("SplitToSequence", names("indices"), names("rows"), attrInt("axis", 0), attrInt("keepdims", 0)),
+			node1("SequenceAt", names("rows", "one"), names("y"))}})
+	y := run(t, m, map[string]*tensor.Tensor{"x": f32([]int{2, 2}, 0, 1, 0, 1)})["y"]
+	assert.Equal(t, []int64{1, 1}, intsOf(t, y))
+}

@@ -34,6 +34,19 @@ func (n *Node) Op(name string, attrs graph.Attrs, operands ...any) *Value {
 
 // Ops adds an op with any number of results, in one of the three ways that the top of this file describes.
 func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
+	return n.opsN(name, n.resultCount(name), attrs, operands...)
+}
+
+// resultCount returns the number of results of an op that stands for the node: 0 if the op's schema determines it.
+func (n *Node) resultCount(name string) int {
+	if op := n.opts.Lookup(name); op != nil && op.VariadicResults {
+		return len(n.proto.Output)
+	}
+	return 0
+}
+
+// opsN is [Node.Ops] with the number of results, for an op whose schema does not determine it.
+func (n *Node) opsN(name string, count int, attrs graph.Attrs, operands ...any) []*Value {
 	op := n.opts.Lookup(name)
 	if op == nil {
 		n.Failf("the op %q is not in the catalogue", name)
@@ -45,7 +58,7 @@ func (n *Node) Ops(name string, attrs graph.Attrs, operands ...any) []*Value {
 		if out := n.applySymbolic(op, attrs, operands); out != nil {
 			return out
 		}
-		return n.emit(name, attrs, operands...)
+		return n.emitN(name, count, attrs, operands...)
 	})
 }
 
@@ -55,16 +68,7 @@ const castOp = "to"
 // Emit adds an op to the graph, without constant folding.
 func (n *Node) Emit(name string, attrs graph.Attrs, operands ...any) []*Value {
 	return n.inFloat32(n.opts.Lookup(name), attrs, operands,
-		func(operands []any) []*Value { return n.emit(name, attrs, operands...) })
-}
-
-// emit is [Node.Emit] of operands with the dtypes that they have in the graph.
-func (n *Node) emit(name string, attrs graph.Attrs, operands ...any) []*Value {
-	count := 0 // the op's schema determines the number of results
-	if op := n.opts.Lookup(name); op != nil && op.VariadicResults {
-		count = len(n.proto.Output)
-	}
-	return n.emitN(name, count, attrs, operands...)
+		func(operands []any) []*Value { return n.emitN(name, n.resultCount(name), attrs, operands...) })
 }
 
 // emitN is [Node.Emit] with the number of results, for an op whose schema does not determine it.

@@ -166,7 +166,7 @@ func splitBy(n *Node, x *Value, sizes []int, axis int) *Value {
 	if len(sizes) == 0 {
 		return &Value{kind: sequenceKind, memberDType: x.DType()}
 	}
-	return sequenceOf(n.Ops("split_with_sizes", graph.Attrs{"split_sizes": sizes, "dim": axis}, x))
+	return sequenceOf(n.opsN("split_with_sizes", len(sizes), graph.Attrs{"split_sizes": sizes, "dim": axis}, x))
 }
 
 // splitToSlices splits x into parts of size 1. If keepdims is 0, it removes the axis.
@@ -190,9 +190,7 @@ func (n *Node) SplitComputed(x, sizes *Value, axis, parts int) []*Value {
 		n.Failf("%d sizes do not suit %d outputs", count, parts)
 	}
 	attrs := graph.Attrs{"split_sizes": n.Reference(n.Cast(sizes, tensor.Int64)), "dim": axis}
-	out := n.inFloat32(n.opts.Lookup("split_with_sizes"), attrs, []any{x}, func(operands []any) []*Value {
-		return n.emitN("split_with_sizes", parts, attrs, operands...)
-	})
+	out := n.opsN("split_with_sizes", parts, attrs, x)
 	for i := range out {
 		out[i] = out[i].WithType(x.DType(), n.Rank(x))
 	}
