@@ -106,6 +106,9 @@ func Compile(g *graph.Graph, options Options) (*Program, error) {
 		options.Threads = runtime.GOMAXPROCS(0)
 	}
 	options.Threads = min(options.Threads, maxThreads)
+	if options.Changed == nil || options.Base != nil && len(options.Base.kernels) != len(g.Nodes) {
+		options.Base = nil
+	}
 	if err := g.Err(); err != nil {
 		return nil, err
 	}

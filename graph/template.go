@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -64,6 +65,9 @@ type TemplateParts struct {
 
 // NewTemplate makes a template of a graph with open symbols. The graph must not be changed later.
 func NewTemplate(g *Graph, parts TemplateParts) (*Template, error) {
+	if g == nil || parts.Name == nil || slices.Contains(parts.Folded, nil) {
+		return nil, errors.New("the graph, a folded node or the function that names symbols is nil")
+	}
 	t := &Template{graph: g, symbols: parts.Symbols, types: slices.Clone(parts.Types), typeOf: NewByValue[int32](g),
 		groups: parts.Groups}
 	indexOf := map[string][]int32{} // by the sizes at the hints: types that may be equal
@@ -141,6 +145,9 @@ type Bound struct {
 // which the result shares all nodes and values that are equal; nil stands for the template itself. fold computes the
 // results of a folded node, whose operands are constants. The results of changed nodes have the layouts of the template.
 func (t *Template) At(sizes []int, base *Bound, fold func(*Node) ([]*tensor.Tensor, error)) (*Bound, error) {
+	if t == nil || t.graph == nil || fold == nil {
+		return nil, errors.New("the template was not made by NewTemplate, or the function that folds is nil")
+	}
 	b := &Bound{Changed: make([]bool, len(t.graph.Nodes)), Metas: make([]tensor.Meta, len(t.types))}
 	if base == nil {
 		base = &Bound{Graph: t.graph, Metas: make([]tensor.Meta, len(t.types))}
@@ -162,6 +169,9 @@ func (t *Template) At(sizes []int, base *Bound, fold func(*Node) ([]*tensor.Tens
 		isChanged[i] = true
 		shape, strides := b.sizes[first:first+rank:first+rank], b.sizes[first+rank:first+2*rank:first+2*rank]
 		b.Metas[i] = tensor.Meta{DType: t.types[i].DType, Shape: shape, Strides: strides, Offset: b.sizes[end-1]}
+		if err := b.Metas[i].Check(); err != nil { // such as more elements than memory can have
+			return nil, err
+		}
 	}
 	binding := binding{t, b, base, isChanged, NewByValue[bool](t.graph), isSame}
 	if err := binding.fold(fold); err != nil {
@@ -426,7 +436,7 @@ func replaceSizes(v reflect.Value, replace func(sym.Int) sym.Int) reflect.Value 
 		copied := reflect.New(v.Type()).Elem()
 		copied.Set(v)
 		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
+			if mayFieldHaveSizes(v.Type().Field(i)) {
 				copied.Field(i).Set(replaceSizes(v.Field(i), replace))
 			}
 		}
@@ -449,22 +459,42 @@ func replaceSizes(v reflect.Value, replace func(sym.Int) sym.Int) reflect.Value 
 
 var sizeType = reflect.TypeFor[sym.Int]()
 
-// mayHaveSizes reports whether values of a type of attributes contain sizes.
+// mayHaveSizes reports whether decoded attributes of a type may contain sizes: see [Schema] for the types of fields.
 func mayHaveSizes(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Pointer:
-		return t != reflect.TypeFor[*Graph]() && mayHaveSizes(t.Elem())
-	case reflect.Slice, reflect.Array:
-		return mayHaveSizes(t.Elem())
-	case reflect.Struct:
-		if t == sizeType {
-			return true
-		}
+	switch {
+	case isSized(t):
+		return true
+	case t.Kind() == reflect.Slice || t.Kind() == reflect.Array:
+		return t.Elem().Kind() != reflect.Pointer && t.Elem().Kind() != reflect.Struct && mayHaveSizes(t.Elem()) ||
+			isSized(t.Elem())
+	case t.Kind() == reflect.Pointer:
+		return isSized(t.Elem()) || t.Elem().Kind() == reflect.Struct && mayHaveSizes(t.Elem())
+	case t.Kind() == reflect.Struct:
 		for i := range t.NumField() {
-			if field := t.Field(i); field.IsExported() && field.Type != t && mayHaveSizes(field.Type) {
+			if mayFieldHaveSizes(t.Field(i)) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// isSized reports whether a type of fields is a size, or one of the structs with a size.
+func isSized(t reflect.Type) bool {
+	return t == sizeType || t == reflect.TypeFor[IntOrInts]() || t == reflect.TypeFor[NumberOrSize]()
+}
+
+// mayFieldHaveSizes reports whether a field of attributes may contain sizes. Other structs than those of isSized are
+// embedded ones.
+func mayFieldHaveSizes(field reflect.StructField) bool {
+	t := field.Type
+	switch {
+	case !field.IsExported():
+		return false
+	case t.Kind() == reflect.Pointer:
+		return isSized(t.Elem())
+	case t.Kind() == reflect.Struct:
+		return isSized(t) || field.Anonymous && mayHaveSizes(t)
+	}
+	return mayHaveSizes(t)
 }

@@ -385,7 +385,12 @@ func (n *Node) CheckProps() error {
 }
 
 // CheckLaidOut returns an error if the node violates [LaidOut]: see [Verify].
-func (n *Node) CheckLaidOut() error { return errors.Join(n.checkLaidOut(nil)...) }
+func (n *Node) CheckLaidOut() error {
+	if n == nil || n.Op == nil {
+		return errors.New("there is no node with an op")
+	}
+	return errors.Join(n.checkLaidOut(nil)...)
+}
 
 // RecheckProps checks a node as [Node.CheckProps] does, after the layouts of some operands have changed. The node must
 // have satisfied CheckProps before. Operands for which layoutChanged returns false are not checked again.

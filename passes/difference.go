@@ -2,6 +2,7 @@ package passes
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,13 +15,16 @@ import (
 // in the nodes, their attributes, implementations and walks, in the layouts and memory of values, or in the data of
 // constants. It returns nil if there is none.
 func DifferenceOf(a, b *graph.Graph) error {
+	if a == nil || b == nil {
+		return errors.New("a graph is nil")
+	}
 	if len(a.Nodes) != len(b.Nodes) || len(a.Outputs) != len(b.Outputs) {
 		return fmt.Errorf("%d nodes and %d outputs, or %d and %d", len(a.Nodes), len(a.Outputs), len(b.Nodes),
 			len(b.Outputs))
 	}
 	for i, n := range a.Nodes {
 		if err := nodeDifference(n, b.Nodes[i]); err != nil {
-			return fmt.Errorf("node %s: %w", n.Name, err)
+			return fmt.Errorf("node %d: %w", i, err)
 		}
 	}
 	for i, output := range a.Outputs {
@@ -38,8 +42,10 @@ func DifferenceOf(a, b *graph.Graph) error {
 // nodeDifference returns the first difference of two nodes.
 func nodeDifference(n, other *graph.Node) error {
 	switch {
+	case n == nil || other == nil || n.Op == nil || other.Op == nil:
+		return errors.New("a node has no op")
 	case n.Name != other.Name || n.Op != other.Op:
-		return fmt.Errorf("%s or %s of op %s", n.Op.Name, other.Name, other.Op.Name)
+		return fmt.Errorf("%s of op %s, or %s of op %s", n.Name, n.Op.Name, other.Name, other.Op.Name)
 	case len(n.In) != len(other.In) || len(n.Out) != len(other.Out):
 		return fmt.Errorf("%d operands and %d results, or %d and %d", len(n.In), len(n.Out), len(other.In), len(other.Out))
 	case n.Impl != other.Impl:
@@ -91,6 +97,8 @@ func valueDifference(v, other *graph.Value) error {
 		return v.Name
 	}
 	switch {
+	case v == nil || other == nil:
+		return errors.New("a value is missing")
 	case v.Name != other.Name:
 		return fmt.Errorf("value %s or %s", v.Name, other.Name)
 	case v.Meta.DType != other.Meta.DType || v.Meta.Offset != other.Meta.Offset || !v.Meta.SameLayout(other.Meta):

@@ -88,10 +88,10 @@ func dependsOnSizes(n *graph.Node) bool {
 // expressions. The plan must have been made with [Options.Template]. TemplateOver fails if the plan cannot be evaluated
 // at other sizes, and the error states why.
 func (p *Plan) TemplateOver(symbols []string, name func(string) string) (*Template, error) {
-	t := p.template
-	if t == nil {
+	if p == nil || p.template == nil {
 		return nil, errors.New("the plan was made without Options.Template")
 	}
+	t := p.template
 	t.plan, t.choices = p, make([]*recordedChoice, len(p.Graph.Nodes))
 	t.unpackFolded(p.Graph)
 	parts := graph.TemplateParts{Symbols: symbols, Name: name, Folded: t.folded, Groups: p.placementGroups()}
@@ -169,22 +169,23 @@ func (p *Plan) placementGroups() (groups [][]*graph.Value) {
 
 // BoundPlan is a plan that [Template.At] makes.
 type BoundPlan struct {
-	*Plan
-	bound *graph.Bound
+	Plan *Plan
+	// Bound has the graph of the plan, and marks the nodes that differ from those of the base.
+	Bound *graph.Bound
 }
-
-// Changed reports whether node i of the graph differs from the node of the base.
-func (b *BoundPlan) Changed(i int) bool { return b.bound.Changed[i] }
 
 // At returns the plan at the given sizes of the symbols. base is the plan at other sizes, or nil: At shares with it what
 // does not change. At returns a [*Misfit] if the decisions cannot be applied at these sizes. The context can cancel it.
 func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*BoundPlan, error) {
+	if t == nil || t.graph == nil {
+		return nil, errors.New("the template was not made by TemplateOver")
+	}
 	made := t.plan
 	plan := &Plan{ctx: ctx, Strategy: made.Strategy, strategy: made.strategy, profile: made.profile, exact: made.exact,
 		profileAdjusted: made.profileAdjusted, device: made.device, decisionsToFollow: made.decisionsToFollow}
 	var baseGraph *graph.Bound
 	if base != nil {
-		baseGraph = base.bound
+		baseGraph = base.Bound
 	}
 	bound, err := t.graph.At(sizes, baseGraph, plan.compute)
 	if err != nil {

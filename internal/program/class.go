@@ -109,6 +109,11 @@ func (b *Binding) bind(ctx context.Context, owner *Program, sizes []int) (bound 
 		owner.device != nil {
 		return false, nil
 	}
+	for i, n := range sizes {
+		if n != owner.Clamp(i, n) { // outside its bounds: inference returns the error
+			return false, nil
+		}
+	}
 	for spec := range owner.specializationsFor(ctx, sizes) {
 		for class := range spec.classesFor(ctx, owner, sizes) {
 			if class.template == nil {
@@ -135,12 +140,12 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 		return err
 	}
 	if owner.options.Check {
-		if err := owner.checkBound(ctx, spec, sizes, plan.Graph); err != nil {
+		if err := owner.checkBound(ctx, spec, sizes, plan.Plan.Graph); err != nil {
 			return fmt.Errorf("the plan for %s differs from the plan that is made anew: %w", SizesText(b.sizes), err)
 		}
 	}
-	options.Changed = plan.Changed
-	if b.Program, err = exec.Compile(plan.Graph, options); err != nil {
+	options.Changed = func(i int) bool { return plan.Bound.Changed[i] }
+	if b.Program, err = exec.Compile(plan.Plan.Graph, options); err != nil {
 		return fmt.Errorf("compiling the plan for %s: %w", SizesText(b.sizes), err)
 	}
 	class.last.Store(&boundProgram{plan, b.Program})
