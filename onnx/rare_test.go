@@ -286,3 +286,23 @@ func TestSlicesOfSizesThatDependOnData(t *testing.T) {
 	y := run(t, m, map[string]*tensor.Tensor{"x": f32([]int{2, 2}, 0, 1, 0, 1)})["y"]
 	assert.Equal(t, []int64{1, 1}, intsOf(t, y))
 }
+
+// TestShapesOfTheRunInBranches reads the elements of a shape that depends on data in the nodes after an If, which are
+// part of its branches because the rank of its result depends on data.
+func TestShapesOfTheRunInBranches(t *testing.T) {
+	branch := func(n *pb.NodeProto) *pb.GraphProto {
+		return &pb.GraphProto{Node: []*pb.NodeProto{n}, Output: infos(info(n.Output[0], pb.Float))}
+	}
+	m := model(17, &pb.GraphProto{Input: infos(info("x", pb.Float, 1, 3), info("c", pb.Bool)),
+		Initializer: []*pb.TensorProto{int64s("one", nil, 1), int64s("first", []int64{1}, 0)},
+		Output:      infos(info("count", pb.Int64), info("turned", pb.Float)),
+		Node: []*pb.NodeProto{node1("NonZero", names("x"), names("indices")), node1("Shape", names("indices"), names("shape")),
+			node1("If", names("c"), names("z"), attrGraph("then_branch", branch(node1("Squeeze", names("x", "first"), names("p")))),
+				attrGraph("else_branch", branch(node1("Identity", names("x"), names("q"))))),
+			node1("Gather", names("shape", "one"), names("count")), node1("Transpose", names("z"), names("turned"))}})
+	for _, c := range []bool{true, false} {
+		out := run(t, m, map[string]*tensor.Tensor{"x": f32([]int{1, 3}, 1, 0, 2), "c": flag(c)})
+		assert.Equal(t, []int64{2}, intsOf(t, out["count"]))
+		assert.Equal(t, 3, out["turned"].Numel())
+	}
+}

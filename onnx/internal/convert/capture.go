@@ -106,7 +106,8 @@ func (im *importer) addCaptured(v *Value) (*Value, error) {
 // addCapturedElements is addCaptured for a tensor computed from sizes. It is called only if the graph needs the
 // tensor.
 func (im *importer) addCapturedElements(v *Value) *Value {
-	input, err := im.addCaptured(&Value{graphValue: im.outer.materialise(v)})
+	meta := v.Meta()
+	input, err := im.addCaptured((&Value{graphValue: im.outer.materialise(v)}).WithSizes(meta.DType, meta.Shape...))
 	if err != nil {
 		panic(failure{fmt.Errorf("%q: %w", v.name, err)})
 	}
