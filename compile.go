@@ -109,7 +109,8 @@ type Options struct {
 	// outputs together with the error [*Incomplete].
 	KeepGoing bool
 	// Check verifies the graph after each pass, and compares the values of small graphs with the reference values.
-	// The report lists comparisons that were impossible.
+	// The report lists comparisons that were impossible. For the sizes of a run, the plan that is bound to them is compared
+	// with one that is made anew; a difference is an error.
 	Check bool
 	// Dump, if set, receives the graph as text after each pass.
 	Dump io.Writer

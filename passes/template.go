@@ -8,7 +8,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout"
-	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -76,12 +75,8 @@ func (t *Template) recordFolded(n *graph.Node) {
 func dependsOnSizes(n *graph.Node) bool {
 	isOpen := func(v *graph.Value) bool { return !hasNumericSizes(v.Type) }
 	isOpenArg := func(a graph.Arg) bool { return a.Kind == graph.TensorArg && isOpen(a.Value) }
-	isOpenSize := func(size sym.Int) bool {
-		_, known := size.Known()
-		return !known
-	}
 	return slices.ContainsFunc(n.Out, isOpen) || slices.ContainsFunc(n.In, isOpenArg) ||
-		slices.ContainsFunc(graph.SizesInAttrs(n.Attrs), isOpenSize)
+		len(graph.SizesInAttrs(n.Attrs)) > 0
 }
 
 // TemplateOver returns the plan as a template over symbols of the graph. name returns the names of the symbols in the
@@ -135,7 +130,7 @@ func (t *Template) unpackFolded(g *graph.Graph) {
 // plan follows place one of them within another value.
 func (p *Plan) placementGroups() (groups [][]*graph.Value) {
 	isPlaced := func(v *graph.Value) bool { return p.decisionsToFollow.placedValues[v.Number()] }
-	var groupOf = map[*graph.Value]int{}
+	groupOf := map[*graph.Value]int{}
 	for _, n := range p.Graph.Nodes {
 		if n.Op.ConcatDim == nil {
 			continue

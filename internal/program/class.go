@@ -82,7 +82,7 @@ func (spec *Specialization) classesFor(ctx context.Context, p *Program, sizes []
 			created.template = nil
 		}
 		defer spec.lockClasses(ctx)()
-		if len(spec.classes) < maxClasses {
+		if len(spec.classes) == len(known) { // else another goroutine may have added the same class
 			spec.classes = append(spec.classes, created)
 		}
 	}
