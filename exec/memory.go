@@ -41,14 +41,26 @@ func (p *Program) planMemory(ctx context.Context) {
 			p.storages[p.storageOf(output.Value)].lastStep = len(p.steps)
 		}
 	}
+	key := ""
+	if p.memoryPlans != nil {
+		key = p.memoryKey()
+		if p.followMemoryPlan(key) {
+			return
+		}
+	}
 	attempts := &memoryAttempts{program: p, ctx: ctx, steps: p.steps, storages: p.storages}
 	planner := attempts.planWithoutAffinity()
 	if p.threads > 1 {
 		planner = attempts.planWithAffinity(planner)
 	}
 	p.arenaSize, p.deviceArenaSize, p.overwrites = planner.host.size, planner.device.size, planner.overwrites
+	roots := make([]int32, len(p.storages))
 	for storage := range p.storages {
-		p.storageIndex.Set(p.storages[storage].root, int32(planner.mergedRoot(storage)+1)) // plus 1: 0 means no storage
+		roots[storage] = int32(planner.mergedRoot(storage))
+		p.storageIndex.Set(p.storages[storage].root, roots[storage]+1) // plus 1: 0 means no storage
+	}
+	if p.memoryPlans != nil {
+		p.addMemoryPlan(key, roots)
 	}
 }
 

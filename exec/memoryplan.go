@@ -97,7 +97,7 @@ func (m *memoryPlanner) planStep(i int) {
 	}
 	if step.kernel.Scratch > 0 {
 		memoryIndex := len(m.program.storages) + i // the scratch memory of steps follows the storages
-		step.scratchOffset, _ = m.alloc(i, step.kernel.Scratch, memoryIndex, step.kernel.Place)
+		step.scratchOffset, _ = m.alloc(i, m.program.capacityOf(step.kernel.Scratch), memoryIndex, step.kernel.Place)
 	}
 	for _, address := range step.addresses { // of results and operands
 		if address.storage >= 0 && m.isWrittenByStep(address.storage) {
@@ -132,7 +132,7 @@ func (m *memoryPlanner) placeStorage(i, storage int, v *graph.Value) {
 	switch {
 	case placed.kind != inArena: // the storage is not in the arena
 	case !planned.isPlaced && storage == m.program.storageOf(v): // not merged into the storage of an operand
-		placed.arenaOffset, planned.previousUsers = m.alloc(i, placed.bytes, storage, placed.place)
+		placed.arenaOffset, planned.previousUsers = m.alloc(i, m.program.capacityOf(placed.bytes), storage, placed.place)
 		planned.isPlaced = true
 	case v.ContainedIn != nil:
 		for _, user := range planned.previousUsers {
@@ -179,7 +179,8 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 		operandStorage, resultStorage := &program.storages[operand.storage], &program.storages[result.storage]
 		inSameArena := operandStorage.kind == inArena && resultStorage.kind == inArena &&
 			operandStorage.place == resultStorage.place
-		fits := operand.offset == 0 && operandStorage.bytes >= resultStorage.bytes
+		fits := operand.offset == 0 &&
+			m.program.capacityOf(operandStorage.bytes) >= m.program.capacityOf(resultStorage.bytes)
 		isReadLater := operandStorage.lastStep != i
 		if !inSameArena || !fits || isReadLater || !m.readsSameElements(i, pair.In) {
 			continue
@@ -210,18 +211,24 @@ func (m *memoryPlanner) needsMemory(result *graph.Value, storage int) bool {
 func (m *memoryPlanner) readsSameElements(i, operand int) bool {
 	step := &m.program.steps[i]
 	outCount := len(step.node.Out)
-	meta := step.node.In[operand].Meta()
-	for k, arg := range step.node.In {
-		if k == operand || step.addresses[outCount+k].storage != step.addresses[outCount+operand].storage ||
-			arg.Kind != graph.TensorArg {
-			continue
-		}
-		if other := arg.Meta(); other.Offset != meta.Offset || other.DType.Size() != meta.DType.Size() ||
-			!other.SameAddresses(meta) {
+	for k := range step.node.In {
+		if step.addresses[outCount+k].storage == step.addresses[outCount+operand].storage &&
+			!step.readsSameElements(k, operand) {
 			return false
 		}
 	}
 	return true
+}
+
+// readsSameElements reports whether operand k has every element at the same address as another operand, if both are in
+// one storage. It is true if operand k is no tensor.
+func (st *step) readsSameElements(k, operand int) bool {
+	arg := st.node.In[k]
+	if k == operand || arg.Kind != graph.TensorArg {
+		return true
+	}
+	meta, other := st.node.In[operand].Meta(), arg.Meta()
+	return other.Offset == meta.Offset && other.DType.Size() == meta.DType.Size() && other.SameAddresses(meta)
 }
 
 // alloc allocates size bytes for step i in the arena of a place (host or device). memoryIndex is the index of the
@@ -266,7 +273,7 @@ func (m *memoryPlanner) dropAffinity(memoryIndex int) {
 func (m *memoryPlanner) freeAfter(i int) {
 	step := &m.program.steps[i]
 	if step.kernel.Scratch > 0 {
-		m.arenaOf(step.kernel.Place).free(step.scratchOffset, step.kernel.Scratch, []int32{int32(i)})
+		m.arenaOf(step.kernel.Place).free(step.scratchOffset, m.program.capacityOf(step.kernel.Scratch), []int32{int32(i)})
 	}
 	for k := m.groupStart; k <= i; k++ {
 		for _, address := range m.program.steps[k].addresses {
@@ -275,7 +282,7 @@ func (m *memoryPlanner) freeAfter(i int) {
 			}
 			storage, planned := &m.program.storages[address.storage], &m.storages[address.storage]
 			if storage.kind == inArena && storage.lastStep == i && planned.users != nil {
-				m.arenaOf(storage.place).free(storage.arenaOffset, storage.bytes, planned.users)
+				m.arenaOf(storage.place).free(storage.arenaOffset, m.program.capacityOf(storage.bytes), planned.users)
 				planned.users = nil
 			}
 		}

@@ -41,6 +41,8 @@ type Options struct {
 	// that are equal: those for whose index in the graph Changed returns false.
 	Base    *Program
 	Changed func(i int) bool
+	// MemoryPlans has the memory plans of the programs of the same planned graph at other sizes; nil if there are none.
+	MemoryPlans *MemoryPlans
 	// Uploads has the constants that programs share on the device. Nil means that the program shares none.
 	Uploads *Uploads
 }

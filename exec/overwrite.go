@@ -34,10 +34,7 @@ func (m *memoryPlanner) overwriteInputs(i int) {
 		}
 		isOverwritten := slices.Contains(m.overwrites, 1+input.inputIndex)
 		isReadLater := input.lastStep != i || p.viewsInput(operand)
-		// The operand and the result are the whole input and the whole output, in the same layout.
-		isWhole := output.root == step.node.Out[pair.Out] && sameLayout(input.root.Meta, output.root.Meta) &&
-			sameLayout(input.root.Meta, step.node.In[pair.In].Meta())
-		if isOverwritten || isReadLater || !isWhole || !m.readsSameElements(i, pair.In) {
+		if isOverwritten || isReadLater || !m.isWholeInput(i, pair) || !m.readsSameElements(i, pair.In) {
 			continue
 		}
 		m.overwrites[result] = 1 + input.inputIndex
@@ -48,6 +45,19 @@ func (m *memoryPlanner) overwriteInputs(i int) {
 			}
 		}
 	}
+}
+
+// isWholeInput reports whether an operand and a result of step i are a whole input and a whole output, in the same
+// layout.
+func (m *memoryPlanner) isWholeInput(i int, pair graph.InPlace) bool {
+	step := &m.program.steps[i]
+	result, operand := step.addresses[pair.Out].storage, step.addresses[len(step.node.Out)+pair.In].storage
+	if result < 0 || operand < 0 {
+		return false
+	}
+	input, output := &m.program.storages[operand], &m.program.storages[result]
+	return input.kind == inInput && output.kind == inNewMemory && output.root == step.node.Out[pair.Out] &&
+		sameLayout(input.root.Meta, output.root.Meta) && sameLayout(input.root.Meta, step.node.In[pair.In].Meta())
 }
 
 // viewsInput reports whether an output is a view of the input with the given storage.

@@ -40,6 +40,7 @@ type Program struct {
 	steps       []step
 	calls       []call // indexed by step
 	sections    []section
+	costsNS     []float64     // by step: see sharing; nil if there is one worker
 	kernels     []loweredNode // by node of the graph
 	phaseCount  int           // number of phases of all steps
 	partOffsets []int         // schedule of shared sections: see setParts
@@ -49,6 +50,7 @@ type Program struct {
 	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
 	pointerCount int                  // number of addresses of all steps
 	arenaSize    int                  // size of the arena in bytes
+	memoryPlans  *MemoryPlans         // nil unless plans are shared
 	workerBytes  int                  // bytes of scratch memory per worker
 	need         Need                 // memory of a run, by purpose
 
@@ -143,11 +145,16 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 		threads: options.Threads, tracer: newSafeTracer(options.Tracer),
 		storageIndex: graph.NewByValue[int32](g),
 		pool:         cmp.Or(options.Pool, new(tensor.Pool)), uploads: cmp.Or(options.Uploads, new(Uploads)),
+		memoryPlans: options.MemoryPlans,
 	}
 	if err := program.setDevice(options.Device); err != nil {
 		return nil, err
 	}
-	program.readsStorage = g.ReadsStorage()
+	if options.Base != nil {
+		program.readsStorage = options.Base.readsStorage
+	} else {
+		program.readsStorage = g.ReadsStorage()
+	}
 	program.addStorages(g)
 	program.steps, program.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
 	if options.KeepGoing {
@@ -160,7 +167,7 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 		program.findPipelines()
 	}
 	program.planMemory(options.Context) // also finds the steps that wait for others
-	program.cutSections(options.Costs)
+	program.cutSections(options.Costs, options.Base)
 	program.findConstants()
 	program.findDirectOutputs()
 	program.computeNeed()

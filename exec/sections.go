@@ -49,8 +49,8 @@ const trialDivisor = 5
 // cutSections divides the steps into sections. The memory plan must be complete, because it adds dependencies. The
 // stages are: estimate the time of each step (stepCostsNS), choose the steps whose chunks are distributed
 // (chooseSplits), estimate what sharing saves (savings), decide where workers are woken (wakePolicies), and start a
-// shared section at each step for which sharing saves time.
-func (p *Program) cutSections(profile *machine.Profile) {
+// shared section at each step for which sharing saves time. Steps with a kernel of the base have its times.
+func (p *Program) cutSections(profile *machine.Profile, base *Program) {
 	count := len(p.steps)
 	if p.threads == 1 || count == 0 {
 		p.sections = []section{{end: count}} // one serial section with all steps
@@ -60,7 +60,8 @@ func (p *Program) cutSections(profile *machine.Profile) {
 		profile = machine.SharedDefaultProfile()
 	}
 	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)} // the sharing of all steps
-	whole.costsNS = p.stepCostsNS(profile, whole.minSharedNS)
+	whole.costsNS = p.stepCostsNS(profile, whole.minSharedNS, base)
+	p.costsNS = whole.costsNS
 	isSplit := p.chooseSplits(whole.costsNS, whole.minSharedNS)
 	savedNS := p.savings(whole.costsNS, isSplit, whole.minSharedNS)
 	whole.policies = wakePolicies(whole.costsNS, savedNS, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
@@ -101,10 +102,14 @@ func sharedEnd(savedNS []float64, first int) int {
 const maxElementNS = 20
 
 // stepCostsNS estimates the time of each step on one worker, in nanoseconds.
-func (p *Program) stepCostsNS(profile *machine.Profile, minSharedNS float64) []float64 {
+func (p *Program) stepCostsNS(profile *machine.Profile, minSharedNS float64, base *Program) []float64 {
 	costsNS := make([]float64, len(p.steps))
 	forEachBatch(len(costsNS), p.threads, func(begin, end int) {
 		for i := begin; i < end; i++ {
+			if base != nil && len(base.costsNS) == len(costsNS) && base.steps[i].kernel == p.steps[i].kernel {
+				costsNS[i] = base.costsNS[i]
+				continue
+			}
 			costsNS[i] = p.steps[i].costNS(profile, minSharedNS)
 		}
 	})

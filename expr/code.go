@@ -27,6 +27,7 @@ type Code struct {
 	Funcs []*Func // the functions of [Call]
 
 	formula *Formula // see Code.Formula
+	memo    memo     // of Key, FlushExp, Positioned and RowProgram
 }
 
 // Value is the result of an instruction: its index in Code.Insts.
@@ -205,7 +206,9 @@ func (c *Code) Formula() *Formula {
 }
 
 // Key returns a key of the code. Codes with equal keys are the same computation.
-func (c *Code) Key() string {
+func (c *Code) Key() string { return memoized(&c.memo, "key", c.makeKey) }
+
+func (c *Code) makeKey() string {
 	key := make([]byte, 0, len(c.In)+16*len(c.Insts)+8*len(c.Out))
 	for _, dtype := range c.In {
 		key = append(key, byte(dtype))

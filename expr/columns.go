@@ -26,6 +26,12 @@ func (program *RowProgram) Columns(passIndex, elements int) (code *Code, in, out
 	if elements < 1 || elements > MaxOperands {
 		return nil, nil, nil, fmt.Errorf("expr: elements is %d: want 1 to %d", elements, MaxOperands)
 	}
+	loop := memoized(&program.memo, [2]int{passIndex, elements}, func() passLoop { return program.columns(pass, elements) })
+	return loop.code, loop.in, loop.out, loop.err
+}
+
+// columns returns the results of Columns.
+func (program *RowProgram) columns(pass *RowPass, elements int) passLoop {
 	columns := columnsBuilder{program: program, pass: pass, Builder: NewBuilder()}
 	folded := make([][]Value, len(pass.Folds)) // indexed by fold, then by element
 	for element := range elements {
@@ -34,8 +40,8 @@ func (program *RowProgram) Columns(passIndex, elements int) (code *Code, in, out
 		}
 	}
 	columns.addFolds(folded)
-	code, err = columns.Build(columns.outputs...)
-	return code, columns.in, columns.out, err
+	code, err := columns.Build(columns.outputs...)
+	return passLoop{code: code, in: columns.in, out: columns.out, err: err}
 }
 
 // columnsBuilder builds the code of [RowProgram.Columns].

@@ -24,12 +24,19 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 	if c == nil || !(threshold < 0) || math.IsInf(threshold, 0) {
 		return c, false
 	}
+	type key struct{ threshold float64 }
+	flushed := memoized(&c.memo, key{threshold}, func() *Code { return c.flushed(threshold) })
+	return flushed, flushed != c
+}
+
+// flushed returns the code for FlushExp, or c.
+func (c *Code) flushed(threshold float64) *Code {
 	var isFlushed []bool
 	for v := range c.Insts {
 		isFlushed = append(isFlushed, c.isExpBelowMax(Value(v)) && c.isUsedLinearly(Value(v)))
 	}
 	if !slices.Contains(isFlushed, true) {
-		return c, false
+		return c
 	}
 	builder := NewBuilder(c.In...)
 	load := func(operand, part int) Value {
@@ -50,9 +57,9 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 	out := builder.inline(c, load, add)
 	flushed, err := builder.Build(out...)
 	if err != nil {
-		return c, false
+		return c
 	}
-	return flushed, true
+	return flushed
 }
 
 // isExpBelowMax reports whether a value is the exponential of a float32 minus the maximum of its row.

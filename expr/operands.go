@@ -9,9 +9,7 @@ import (
 
 // WithOperand returns the code with an additional, unused last operand.
 func (c *Code) WithOperand(dtype tensor.DType) *Code {
-	extended := *c
-	extended.In = append(slices.Clone(c.In), dtype)
-	return &extended
+	return &Code{In: append(slices.Clone(c.In), dtype), Insts: c.Insts, Out: c.Out, Funcs: c.Funcs, formula: c.formula}
 }
 
 // Exchanged returns the code with operands i and j exchanged. It panics if i or j is out of range.
@@ -19,8 +17,7 @@ func (c *Code) Exchanged(i, j int) *Code {
 	if min(i, j) < 0 || max(i, j) >= len(c.In) {
 		panic(fmt.Sprintf("expr: cannot exchange operands %d and %d: the code has %d operands", i, j, len(c.In)))
 	}
-	exchanged := *c
-	exchanged.In, exchanged.Insts = slices.Clone(c.In), slices.Clone(c.Insts)
+	exchanged := &Code{In: slices.Clone(c.In), Insts: slices.Clone(c.Insts), Out: c.Out, Funcs: c.Funcs, formula: c.formula}
 	exchanged.In[i], exchanged.In[j] = c.In[j], c.In[i]
 	for k := range exchanged.Insts {
 		if inst := &exchanged.Insts[k]; inst.Op == Load {
@@ -32,7 +29,7 @@ func (c *Code) Exchanged(i, j int) *Code {
 			}
 		}
 	}
-	return &exchanged
+	return exchanged
 }
 
 // Positioned replaces each [Position] by a load of an additional last operand of dtype int32, and returns the new code
@@ -41,6 +38,10 @@ func (c *Code) Positioned() (*Code, bool) {
 	if !usesPosition(c) {
 		return c, false
 	}
+	return memoized(&c.memo, "positioned", c.positioned), true
+}
+
+func (c *Code) positioned() *Code {
 	builder := NewBuilder(append(slices.Clone(c.In), tensor.Int32)...)
 	out := builder.inline(c, func(operand, part int) Value { return builder.load(operand, uint64(part)) },
 		func(_ Value, inst Inst) Value {
@@ -53,7 +54,7 @@ func (c *Code) Positioned() (*Code, bool) {
 	if err != nil {
 		panic(err)
 	}
-	return positioned, true
+	return positioned
 }
 
 // usesPosition reports whether the code has a [Position].

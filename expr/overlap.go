@@ -22,8 +22,10 @@ import (
 // (sources and destinations) of the operands and outputs of c. Their [Place.Element] is the index of the pass. folds
 // are the folds of all passes, in order. The values of the folds are the last outputs, which are not stored.
 func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
-	joiner := passJoiner{program: program, builder: NewBuilder(), group: 1}
-	return joiner.build()
+	joined := memoized(&program.memo, "overlap", func() passLoop {
+		return (&passJoiner{program: program, builder: NewBuilder(), group: 1}).build()
+	})
+	return joined.code, joined.folds, joined.in, joined.out, joined.err
 }
 
 // Pipeline is like Overlap, but the code includes the computations that a row program runs once per row: each pass
@@ -43,9 +45,22 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 	if !program.canPipeline() {
 		return nil, nil, nil, nil, nil
 	}
-	joiner := passJoiner{program: program, builder: NewBuilder(), group: group, isConstant: isConstant,
-		numbers: map[Place]Value{}}
-	return joiner.build()
+	if program.Code == nil {
+		return nil, nil, nil, nil, errors.New("expr: the row program has no code")
+	}
+	constant := make([]bool, len(program.Code.In))
+	for i := range constant {
+		constant[i] = isConstant(i)
+	}
+	key := struct {
+		group    int
+		constant string
+	}{group, bitText(constant)}
+	joined := memoized(&program.memo, key, func() passLoop {
+		return (&passJoiner{program: program, builder: NewBuilder(), group: group,
+			isConstant: func(operand int) bool { return constant[operand] }, numbers: map[Place]Value{}}).build()
+	})
+	return joined.code, joined.folds, joined.in, joined.out, joined.err
 }
 
 // passJoiner builds one code for all passes.
@@ -62,12 +77,12 @@ type passJoiner struct {
 }
 
 // build builds the code.
-func (joiner *passJoiner) build() (code *Code, folds []Fold, in, out []Place, err error) {
+func (joiner *passJoiner) build() (loop passLoop) {
 	var stored, folded []Output
 	for row := range joiner.group * len(joiner.program.Passes) { // the rows of all passes
 		pass := &joiner.program.Passes[row/joiner.group]
 		if pass.Code == nil {
-			return nil, nil, nil, nil, errors.New("expr: a pass has no loop")
+			return passLoop{err: errors.New("expr: a pass has no loop")}
 		}
 		for n, value := range joiner.inline(pass.Code, pass.In, row) {
 			place := pass.Out[n]
@@ -76,18 +91,19 @@ func (joiner *passJoiner) build() (code *Code, folds []Fold, in, out []Place, er
 				continue
 			}
 			place.Element = row
-			stored, out = append(stored, value), append(out, place)
+			stored, loop.out = append(stored, value), append(loop.out, place)
 		}
-		folds = append(folds, pass.Folds...)
+		loop.folds = append(loop.folds, pass.Folds...)
 	}
-	if code, err = joiner.builder.Build(append(stored, folded...)...); err != nil {
-		return nil, nil, nil, nil, err
+	if loop.code, loop.err = joiner.builder.Build(append(stored, folded...)...); loop.err != nil {
+		return loop
 	}
-	for n := range folds {
-		folds[n].Value = code.Out[len(stored)+n].Re
-		out = append(out, Place{Kind: Nowhere})
+	for n := range loop.folds {
+		loop.folds[n].Value = loop.code.Out[len(stored)+n].Re
+		loop.out = append(loop.out, Place{Kind: Nowhere})
 	}
-	return code, folds, joiner.in, out, nil
+	loop.in = joiner.in
+	return loop
 }
 
 // inline adds a code whose operands are at the given places of a row, and returns its results.

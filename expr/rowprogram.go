@@ -32,6 +32,16 @@ type RowProgram struct {
 	Passes     []RowPass
 	Numbers    []tensor.DType // dtypes of the numbers that are stored between passes
 	Rows       []Row
+
+	memo memo // of Columns, Overlap and Pipeline
+}
+
+// passLoop has the results of [RowProgram.Columns], [RowProgram.Overlap] and [RowProgram.Pipeline].
+type passLoop struct {
+	code    *Code
+	folds   []Fold
+	in, out []Place
+	err     error
 }
 
 // RowPass is one loop over a row, followed by a computation once per row.
@@ -79,8 +89,37 @@ func (program *RowProgram) Scans() bool {
 }
 
 // RowProgram splits the code into passes over a row. uniform marks operands with one element for each row. perElement
-// marks outputs with an element for each element of the row. Other outputs must be constant within a row.
+// marks outputs with an element for each element of the row. Other outputs must be constant within a row. Calls with
+// equal arguments return the same program, which must not be changed.
 func (c *Code) RowProgram(uniform, perElement []bool) (*RowProgram, error) {
+	if c == nil {
+		return nil, errors.New("expr: there is no code")
+	}
+	type result struct {
+		program *RowProgram
+		err     error
+	}
+	key := struct{ uniform, perElement string }{bitText(uniform), bitText(perElement)}
+	split := memoized(&c.memo, key, func() result {
+		program, err := c.rowProgram(slices.Clone(uniform), slices.Clone(perElement))
+		return result{program, err}
+	})
+	return split.program, split.err
+}
+
+// bitText returns a list as a text, for keys.
+func bitText(list []bool) string {
+	text := make([]byte, len(list))
+	for i, isSet := range list {
+		text[i] = '0'
+		if isSet {
+			text[i] = '1'
+		}
+	}
+	return string(text)
+}
+
+func (c *Code) rowProgram(uniform, perElement []bool) (*RowProgram, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}

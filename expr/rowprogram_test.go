@@ -39,8 +39,7 @@ func ran(op expr.Op, d tensor.DType, x []expr.Number) []expr.Number {
 
 // rowsOf computes a code over a row as it is written: fold after fold, all else again for each of them.
 func rowsOf(t *testing.T, c *expr.Code, in [][]expr.Number, n int) [][]expr.Number {
-	plain := *c
-	plain.In, plain.Insts = slices.Clone(c.In), slices.Clone(c.Insts)
+	plain := &expr.Code{In: slices.Clone(c.In), Insts: slices.Clone(c.Insts), Out: c.Out, Funcs: c.Funcs}
 	var folds []expr.Inst
 	for v, i := range c.Insts {
 		if i.Op == expr.Reduce || i.Op == expr.Scan {
@@ -54,8 +53,7 @@ func rowsOf(t *testing.T, c *expr.Code, in [][]expr.Number, n int) [][]expr.Numb
 		known[f] = make([]expr.Number, 1)
 	}
 	run := func(out []expr.Output) [][]expr.Number {
-		one := plain
-		one.Out = out
+		one := &expr.Code{In: plain.In, Insts: plain.Insts, Out: out, Funcs: plain.Funcs}
 		y := make([][]expr.Number, len(out))
 		for at := range n {
 			var x []expr.Number

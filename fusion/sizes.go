@@ -81,6 +81,9 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 		if err := part.setCode(n, f.Mask != nil, rowsOf, expressionOf); err != nil {
 			return nil, fmt.Errorf("%q: %w", part.Name, err)
 		}
+		if part.code.Key() == f.Parts[i].code.Key() {
+			part.code = f.Parts[i].code // which keeps what is derived from it
+		}
 		sameCode = sameCode && part.code == f.Parts[i].code
 	}
 	if f.isAttention() {

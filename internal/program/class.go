@@ -26,6 +26,7 @@ type class struct {
 
 	template *passes.Template             // nil if bindings must be planned
 	last     atomic.Pointer[boundProgram] // of the latest binding
+	memory   exec.MemoryPlans             // of all bindings
 }
 
 // boundProgram is the plan of a binding, and its program.
@@ -144,6 +145,7 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 			return fmt.Errorf("the plan for %s differs from the plan that is made anew: %w", SizesText(b.sizes), err)
 		}
 	}
+	options.MemoryPlans = &class.memory
 	options.Changed = func(i int) bool { return plan.Bound.Changed[i] }
 	if b.Program, err = exec.Compile(plan.Plan.Graph, options); err != nil {
 		return fmt.Errorf("compiling the plan for %s: %w", SizesText(b.sizes), err)

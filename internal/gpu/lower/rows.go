@@ -225,8 +225,11 @@ func (r *rows) setProgram(source *expr.Code) (err error) {
 // expandPasses replaces the elementary functions in the code of passes. This renumbers the values of the code.
 // Therefore expandPasses also updates the folded values, which are the last outputs of a pass.
 func (r *rows) expandPasses() error {
+	r.program = &expr.RowProgram{Code: r.program.Code, Uniform: r.program.Uniform, PerElement: r.program.PerElement,
+		Passes: slices.Clone(r.program.Passes), Numbers: r.program.Numbers, Rows: r.program.Rows} // programs are shared
 	for i := range r.program.Passes {
 		pass := &r.program.Passes[i]
+		pass.Folds = slices.Clone(pass.Folds)
 		for _, codePtr := range []**expr.Code{&pass.Code, &pass.PerRow} {
 			if *codePtr == nil {
 				continue
