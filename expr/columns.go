@@ -102,5 +102,9 @@ func (b *columnsBuilder) operand(place Place, dtype tensor.DType) int {
 // earlier elements.
 func Joining(op Op, dtype tensor.DType) (*Code, error) {
 	builder := NewBuilder(dtype, dtype)
-	return builder.Build(builder.Real(builder.Emit(op, builder.Load(0), builder.Load(1))))
+	code, err := builder.Build(builder.Real(builder.Emit(op, builder.Load(0), builder.Load(1))))
+	if err != nil {
+		return nil, err
+	}
+	return memoized(&joining, joiningKey{op, dtype}, func() *Code { return code }), nil
 }

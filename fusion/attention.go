@@ -93,16 +93,54 @@ func (implementation attentionImpl) impl(name, doc string) graph.Impl {
 // an attention. Therefore the attention accesses views of the operands and of the result, such as [b, h, m, k] for a
 // query [b*h, m, k]. [Fusion.ViewShapes] has the shapes of these views.
 func (implementation attentionImpl) attentionOf(call *graph.Call) (*graph.Attention, error) {
+	return implementation.viewed(call, func(fused *Fusion, i int) (meta tensor.Meta, err error) {
+		if i == len(call.In) {
+			return call.Out[0].View(fused.ViewShapes[i])
+		}
+		if meta, err = call.Meta(i).View(fused.ViewShapes[i]); err == nil && call.Packed(i) != nil {
+			meta = transposed(meta) // attentionImpl.pack packs by columns
+		}
+		return meta, err
+	})
+}
+
+// inRowMajor returns a call as a [graph.Attention] with row-major operands, except that operand i has layout meta, and
+// with the given layout of the result. A negative i stands for no operand. Walks, work and packing must not depend on
+// the layouts of the operands, which are chosen later: see [graph.Impl.Read].
+func (implementation attentionImpl) inRowMajor(call *graph.Call, out tensor.Meta, i int, meta tensor.Meta) (
+	*graph.Attention, error) {
+	return implementation.viewed(call, func(fused *Fusion, k int) (tensor.Meta, error) {
+		switch k {
+		case len(call.In):
+			return out.View(fused.ViewShapes[k])
+		case i:
+			return meta.View(fused.ViewShapes[k])
+		}
+		operand := call.Meta(k)
+		if tensor.Numel(fused.ViewShapes[k]) != operand.Numel() {
+			return operand, fmt.Errorf("operand %d of shape %v has no view of shape %v", k, operand.Shape, fused.ViewShapes[k])
+		}
+		return tensor.New(operand.DType, fused.ViewShapes[k]...), nil
+	})
+}
+
+// viewed returns a call as a [graph.Attention]. view returns the meta of operand i, or of the result after the last
+// operand, in its shape in [Fusion.ViewShapes].
+func (implementation attentionImpl) viewed(call *graph.Call, view func(fused *Fusion, i int) (tensor.Meta, error)) (
+	*graph.Attention, error) {
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || !fused.isAttention() || len(fused.ViewShapes) != len(call.In)+1 || len(call.Out) != 1 ||
 		fused.code == nil {
 		return nil, errors.New("only passes can make fused nodes")
 	}
-	metas, err := viewedMetas(fused, call)
-	if err != nil {
-		return nil, err
+	last := len(call.In)
+	metas := make([]tensor.Meta, last+1)
+	var err error
+	for i := range metas {
+		if metas[i], err = view(fused, i); err != nil {
+			return nil, err
+		}
 	}
-	last := len(metas) - 1
 	attention := &graph.Attention{Query: metas[0], Key: metas[1], Value: metas[2], Out: metas[last],
 		Others: metas[productOperandCount:last], Code: fused.code}
 	attention.Batch = attention.Out.Shape[:attention.Out.Rank()-2]
@@ -126,27 +164,6 @@ func scoresShape(attention *graph.Attention) []int {
 	return append(slices.Clone(attention.Batch), queries, keys)
 }
 
-// viewedMetas returns the metas of the operands, followed by the metas of the result. Each has its shape in
-// [Fusion.ViewShapes].
-func viewedMetas(fused *Fusion, call *graph.Call) ([]tensor.Meta, error) {
-	metas := make([]tensor.Meta, 0, len(call.In)+1)
-	for i, viewShape := range fused.ViewShapes {
-		meta := call.Out[0]
-		if i < len(call.In) {
-			meta = call.Meta(i)
-		}
-		meta, err := meta.View(viewShape)
-		if err != nil {
-			return nil, err
-		}
-		if call.Packed(i) != nil { // operand i is packed: attentionImpl.pack packs by columns
-			meta = transposed(meta)
-		}
-		metas = append(metas, meta)
-	}
-	return metas, nil
-}
-
 // lower makes the kernel.
 func (implementation attentionImpl) lower(call *graph.Call) (*graph.Kernel, error) {
 	attention, err := implementation.attentionOf(call)
@@ -156,28 +173,17 @@ func (implementation attentionImpl) lower(call *graph.Call) (*graph.Kernel, erro
 	return implementation.Lower(attention)
 }
 
-// rowMajorCall returns the call with row-major operands. Walks, work and packing must not depend on the layouts of the
-// operands, which are chosen later: see [graph.Impl.Read].
-func rowMajorCall(call *graph.Call) *graph.Call {
-	rowMajor := *call
-	rowMajor.In = slices.Clone(call.In)
-	for i, arg := range call.In {
-		meta := arg.Meta()
-		meta = tensor.New(meta.DType, meta.Shape...)
-		rowMajor.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
-	}
-	return &rowMajor
-}
+// noOperand is the argument i of inRowMajor for no operand.
+const noOperand = -1
 
 // walks returns the default walk of a call and a walk for each candidate order of the result. A walk is an order of the
 // loops, with the layout of the result.
 func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.Order) []graph.Walk {
-	rowMajor := rowMajorCall(call)
 	if len(call.Out) != 1 {
 		return nil
 	}
-	rowMajor.Out = []tensor.Meta{tensor.New(call.Out[0].DType, call.Out[0].Shape...)}
-	if _, err := implementation.attentionOf(rowMajor); err != nil {
+	out := tensor.New(call.Out[0].DType, call.Out[0].Shape...)
+	if _, err := implementation.inRowMajor(call, out, noOperand, tensor.Meta{}); err != nil {
 		return nil
 	}
 	walks := []graph.Walk{{}} // the zero Walk is the default
@@ -191,10 +197,8 @@ func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.
 
 // work returns the work of the products and of the row program, and of one access to each byte of operands and results.
 func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
-	rowMajor := rowMajorCall(call)
-	rowMajor.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
 	fused, ok := call.Attrs.(*Fusion)
-	attention, err := implementation.attentionOf(rowMajor)
+	attention, err := implementation.inRowMajor(call, walk.ResultLayout(0, call.Out[0]), noOperand, tensor.Meta{})
 	if err != nil || !ok {
 		return total
 	}
@@ -221,10 +225,7 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 	if i < productOperandCount && meta.IsContiguous() { // no additional work
 		return work, true
 	}
-	rowMajor := rowMajorCall(call)
-	rowMajor.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
-	rowMajor.In[i] = graph.ArgOf(&graph.Value{Meta: meta, Type: meta.Type()})
-	attention, err := implementation.attentionOf(rowMajor)
+	attention, err := implementation.inRowMajor(call, walk.ResultLayout(0, call.Out[0]), i, meta)
 	switch {
 	case err != nil: // with layout meta, the operand has no view with the shape in ViewShapes
 		return work, false
@@ -251,8 +252,7 @@ func (implementation attentionImpl) pack(call *graph.Call, i int) (packing graph
 	if i < productOperandCount || !call.IsConstant(i) || len(call.Out) != 1 {
 		return packing, false
 	}
-	rowMajor := rowMajorCall(call)
-	viewed, err := implementation.attentionOf(rowMajor)
+	viewed, err := implementation.inRowMajor(call, call.Out[0], noOperand, tensor.Meta{})
 	if err != nil || !viewed.ByColumns() || !variesInBothDimensions(viewed.Others[i-productOperandCount]) {
 		return packing, false
 	}

@@ -38,47 +38,45 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 		sizes = sizes[n:]
 		return taken
 	}
-	values := make([][]*graph.Value, len(f.Parts)) // by part: its results
 	shapes, names := make([][]int, len(f.Parts)), make([]string, len(f.Parts))
-	sameCode := true
 	for i := range bound.Parts {
 		part := &bound.Parts[i]
-		n := &graph.Node{Name: part.Name, Op: part.Op, In: make([]graph.Arg, len(part.In))}
-		for k, arg := range part.In {
-			switch {
-			case arg.Number.IsSet():
-				n.In[k] = graph.Arg{Kind: graph.NumberArg, Number: arg.Number}
-			case arg.Part >= 0:
-				n.In[k] = graph.ArgOf(values[arg.Part][arg.Index])
-			case arg.Index >= 0:
-				n.In[k] = in[arg.Index]
-			}
-		}
+		names[i] = part.Name
 		var err error
-		if n.Attrs, err = graph.AttrsAtSizes(part.Attrs, n.In, take(part.sizes)); err != nil {
+		if part.Attrs, err = graph.AttrsAtSizes(part.Attrs, nil, take(part.sizes)); err != nil {
 			return nil, err
 		}
-		part.Attrs, part.results = n.Attrs, slices.Clone(part.results)
-		for k := range part.results {
-			shape := make([]int, len(part.results[k].Shape))
-			for dim, size := range part.results[k].Shape {
-				var known bool
-				if shape[dim], known = size.Known(); !known {
-					shape[dim] = take(1)[0]
+		for k, result := range part.results {
+			meta, known := result.Meta()
+			if !known {
+				shape := make([]int, len(result.Shape))
+				for dim, size := range result.Shape {
+					if shape[dim], known = size.Known(); !known {
+						shape[dim] = take(1)[0]
+					}
 				}
+				if &part.results[0] == &f.Parts[i].results[0] {
+					part.results = slices.Clone(part.results)
+				}
+				meta = tensor.New(result.DType, shape...)
+				part.results[k] = meta.Type()
 			}
-			meta := tensor.New(part.results[k].DType, shape...)
-			part.results[k] = meta.Type()
-			n.Out = append(n.Out, &graph.Value{Name: part.Name, Node: n, Index: k, Meta: meta, Type: part.results[k]})
+			if k == 0 {
+				shapes[i] = meta.Shape
+			}
 		}
-		values[i], shapes[i], names[i] = n.Out, n.Out[0].Meta.Shape, part.Name
+	}
+	sameCode := true
+	values := make([][]*graph.Value, len(f.Parts)) // by part: its results; nil until a part needs them
+	for i := range bound.Parts {
+		part := &bound.Parts[i]
 		// The expression of an element depends on dtypes and attributes alone, that of a row program also on the sizes of
 		// the folded dimensions.
 		if bound.isReadAs(i) || part.sizes == 0 && (part.rows == nil ||
-			slices.Equal(part.folded, foldedSizes(part.rows, n.In[0].Meta().Shape))) {
+			slices.Equal(part.folded, foldedSizes(part.rows, bound.shapeOfOperand(i, in)))) {
 			continue
 		}
-		if err := part.setCode(n, f.Mask != nil, rowsOf, expressionOf); err != nil {
+		if err := part.setCode(bound.node(i, in, values), f.Mask != nil, rowsOf, expressionOf); err != nil {
 			return nil, fmt.Errorf("%q: %w", part.Name, err)
 		}
 		if part.code.Key() == f.Parts[i].code.Key() {
@@ -99,6 +97,45 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 		return &bound, nil
 	}
 	return &bound, bound.inline(in)
+}
+
+// shapeOfOperand returns the shape of the first operand of part i. in has the operands of the fused node.
+func (f *Fusion) shapeOfOperand(i int, in []graph.Arg) []int {
+	arg := f.Parts[i].In[0]
+	switch {
+	case arg.Number.IsSet():
+		return nil
+	case arg.Part < 0:
+		return in[arg.Index].Meta().Shape
+	}
+	meta, _ := f.Parts[arg.Part].results[arg.Index].Meta()
+	return meta.Shape
+}
+
+// node returns part i as a node. in has the operands of the fused node, and values the results of parts that it made
+// before.
+func (f *Fusion) node(i int, in []graph.Arg, values [][]*graph.Value) *graph.Node {
+	part := &f.Parts[i]
+	n := &graph.Node{Name: part.Name, Op: part.Op, Attrs: part.Attrs, In: make([]graph.Arg, len(part.In))}
+	for k, arg := range part.In {
+		switch {
+		case arg.Number.IsSet():
+			n.In[k] = graph.Arg{Kind: graph.NumberArg, Number: arg.Number}
+		case arg.Part >= 0:
+			if values[arg.Part] == nil {
+				f.node(arg.Part, in, values)
+			}
+			n.In[k] = graph.ArgOf(values[arg.Part][arg.Index])
+		case arg.Index >= 0:
+			n.In[k] = in[arg.Index]
+		}
+	}
+	for k, result := range part.results {
+		meta, _ := result.Meta()
+		n.Out = append(n.Out, &graph.Value{Name: part.Name, Node: n, Index: k, Meta: meta, Type: result})
+	}
+	values[i] = n.Out
+	return n
 }
 
 // DifferenceOf returns the first difference of two fusions of the same parts, or nil.

@@ -8,6 +8,7 @@ package loops
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"unsafe"
@@ -64,8 +65,46 @@ type (
 // Fence must be called after the last run of loops with Options.Unfenced, before another goroutine reads their outputs.
 func Fence() { vector.Fence() }
 
-// New prepares a loop.
+// loopKey is the key of a loop among what is derived from its code.
+type loopKey struct {
+	uniform, folds string
+	combinesLanes  bool
+	options        Options
+	features       machine.Features
+	codeAvailable  bool
+}
+
+// New prepares a loop. Calls for equal loops of one code return the same Loop.
 func New(exprLoop *expr.Loop, opts Options) (*Loop, error) {
+	if exprLoop.Code == nil {
+		return newLoop(exprLoop, opts)
+	}
+	key := loopKey{combinesLanes: exprLoop.CombinesLanes, options: opts, features: machine.HostFeatures(),
+		codeAvailable: CodeAvailable()}
+	uniform := make([]byte, len(exprLoop.Uniform))
+	for i, isUniform := range exprLoop.Uniform {
+		if isUniform {
+			uniform[i] = 1
+		}
+	}
+	var folds []byte
+	for _, fold := range exprLoop.Folds {
+		folds = binary.AppendVarint(append(folds, byte(fold.Op)), int64(fold.Value))
+	}
+	key.uniform, key.folds = string(uniform), string(folds)
+	type result struct {
+		loop *Loop
+		err  error
+	}
+	made := exprLoop.Code.Derived(key, func() any {
+		kept := *exprLoop // the caller may change its loop
+		created, err := newLoop(&kept, opts)
+		return result{created, err}
+	}).(result)
+	return made.loop, made.err
+}
+
+func newLoop(exprLoop *expr.Loop, opts Options) (*Loop, error) {
 	created := &Loop{loop: exprLoop, foldCount: len(exprLoop.Folds)}
 	created.setElementStrides()
 	if CodeAvailable() {

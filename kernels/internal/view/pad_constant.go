@@ -99,11 +99,17 @@ func compileConstantPad(c *graph.Call, pad []int, value tensor.Scalar) (*graph.K
 		before = max(before, 0)
 		end := before + inner.Shape[dim]
 		for _, slab := range [2]struct{ start, length int }{{0, before}, {end, remaining.Shape[dim] - end}} {
+			if slab.length == 0 {
+				continue
+			}
 			slabMeta, err := remaining.Narrow(dim, slab.start, slab.length)
 			if err != nil {
 				return nil, err
 			}
 			jobs = append(jobs, copies.Job{Dst: dst.View(slabMeta), Fill: number})
+		}
+		if end-before == remaining.Shape[dim] {
+			continue
 		}
 		if remaining, err = remaining.Narrow(dim, before, end-before); err != nil {
 			return nil, err
