@@ -101,10 +101,10 @@ func (b *columnsBuilder) operand(place Place, dtype tensor.DType) int {
 // Joining returns the code that combines two accumulators of a fold by op. The first operand is the accumulator of the
 // earlier elements.
 func Joining(op Op, dtype tensor.DType) (*Code, error) {
-	builder := NewBuilder(dtype, dtype)
-	code, err := builder.Build(builder.Real(builder.Emit(op, builder.Load(0), builder.Load(1))))
-	if err != nil {
-		return nil, err
-	}
-	return memoized(&joining, joiningKey{op, dtype}, func() *Code { return code }), nil
+	joined := memoized(&joining, joiningKey{op, dtype}, func() (joined passLoop) {
+		builder := NewBuilder(dtype, dtype)
+		joined.code, joined.err = builder.Build(builder.Real(builder.Emit(op, builder.Load(0), builder.Load(1))))
+		return joined
+	})
+	return joined.code, joined.err
 }

@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
@@ -75,8 +76,20 @@ func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
 	return list
 }
 
+// knownSets has the kernel sets that machineCodeSet has returned, by kernelSetKey.
+var knownSets sync.Map
+
+type kernelSetKey struct {
+	dtype tensor.DType
+	cpu   machine.Features
+}
+
 // machineCodeSet returns the kernel set with machine code for a dtype.
 func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
+	key := kernelSetKey{dtype, sizes.cpu}
+	if known, ok := knownSets.Load(key); ok {
+		return known.(*kernelSet)
+	}
 	thin, ok := thinRoutines[sizes.cpu][dtype] // in assembly, for products with few rows or columns
 	if !ok {
 		thin = portable[dtype].thinKernels
@@ -89,7 +102,8 @@ func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
 	_, bytes := tile.VectorRegisters(sizes.cpu)
 	kernels.lanes = bytes / kernels.elemBytes
 	kernels.nr, kernels.constantPanel = sizes.vectors*kernels.lanes, sizes.constantVectors*kernels.lanes
-	return kernels
+	known, _ := knownSets.LoadOrStore(key, kernels)
+	return known.(*kernelSet)
 }
 
 // hasMachineCode reports whether the kernel set uses generated machine code.
