@@ -253,6 +253,14 @@ type Step struct {
 	Bytes   int   // total size of the outputs
 }
 
+// StepCount returns the number of steps. It returns 0 for nil.
+func (p *Program) StepCount() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.steps)
+}
+
 // Steps describes the steps, in an order in which they can run.
 func (p *Program) Steps() []Step {
 	steps, names := make([]Step, len(p.steps)), make([]string, len(p.steps))

@@ -167,8 +167,9 @@ func (t *Template) At(sizes []int, base *Bound, fold func(*Node) ([]*tensor.Tens
 			continue
 		}
 		isChanged[i] = true
-		shape, strides := b.sizes[first:first+rank:first+rank], b.sizes[first+rank:first+2*rank:first+2*rank]
-		b.Metas[i] = tensor.Meta{DType: t.types[i].DType, Shape: shape, Strides: strides, Offset: b.sizes[end-1]}
+		dims := slices.Clone(b.sizes[first : first+2*rank]) // not a part of b.sizes, which would stay alive
+		b.Metas[i] = tensor.Meta{DType: t.types[i].DType, Shape: dims[:rank:rank], Strides: dims[rank:],
+			Offset: b.sizes[end-1]}
 		if err := b.Metas[i].Check(); err != nil { // such as more elements than memory can have
 			return nil, err
 		}

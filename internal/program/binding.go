@@ -241,18 +241,31 @@ type bindings = lru.Cache[sizesKey, *Binding]
 // small graph.
 const maxBindings = 256
 
-// maxArenas is the number of bindings that keep the memory of their runs: the most recently used ones.
-const maxArenas = 16
+// maxArenas is the number of bindings that keep the memory of their runs: the most recently used ones. The memory of
+// others is in the pool of the program, where the next binding finds it.
+const maxArenas = 4
 
-// estimatedBytes estimates the memory of a binding with one session, without the constants that it shares with its
-// specialization.
+// minBindingBytes is the least bound on the memory of all bindings.
+const minBindingBytes = 32 << 20
+
+// maxBindingBytes returns the bound on the memory of all bindings, without the memory of runs: an eighth of the memory of
+// the constants, because a large graph has large bindings.
+func (p *Program) maxBindingBytes() int {
+	constants := 0
+	for _, v := range p.graph.Constants {
+		constants += v.Meta.Bytes()
+	}
+	return max(minBindingBytes, constants/8)
+}
+
+// estimatedBytes estimates the memory of a binding, without the memory of its runs and without the constants that it
+// shares with its specialization.
 func (b *Binding) estimatedBytes() int {
 	const stepBytes = 2 << 10 // approximate size of the data structures of a step
 	if b.Program == nil {
 		return stepBytes
 	}
-	need := b.Program.Need()
-	return need.Arena + need.Scratch + stepBytes*len(b.Program.Steps())
+	return stepBytes * b.Program.StepCount()
 }
 
 // dropSessions frees the sessions of the binding: the memory that it keeps for later runs.

@@ -160,7 +160,7 @@ func newProgram(g *graph.Graph, options Options) (*Program, error) {
 	if program.device, err = options.openDevice(); err != nil {
 		return nil, err
 	}
-	program.bindings = lru.NewWithIdle[sizesKey](maxBindings, max(options.MemoryLimit, 0), maxArenas,
+	program.bindings = lru.NewWithIdle[sizesKey](maxBindings, program.maxBindingBytes(), maxArenas,
 		(*Binding).dropSessions)
 	program.defaults = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *graph.Value) bool { return v.Default == nil })
 	program.findOpenSymbols()
