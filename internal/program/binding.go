@@ -246,16 +246,16 @@ const maxBindings = 256
 const maxArenas = 4
 
 // minBindingBytes is the least bound on the memory of all bindings.
-const minBindingBytes = 32 << 20
+const minBindingBytes = 24 << 20
 
-// maxBindingBytes returns the bound on the memory of all bindings, without the memory of runs: an eighth of the memory of
-// the constants, because a large graph has large bindings.
+// maxBindingBytes returns the bound on the memory of all bindings, without the memory of runs: a sixteenth of the
+// memory of the constants, because a large graph has large bindings.
 func (p *Program) maxBindingBytes() int {
 	constants := 0
 	for _, v := range p.graph.Constants {
 		constants += v.Meta.Bytes()
 	}
-	return max(minBindingBytes, constants/8)
+	return max(minBindingBytes, constants/16)
 }
 
 // estimatedBytes estimates the memory of a binding, without the memory of its runs and without the constants that it
