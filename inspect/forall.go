@@ -154,7 +154,7 @@ func (prover *prover) tryCase(spec *program.Specialization, sizes []int) {
 	}
 	// A run tries specializations one after another. Under the path conditions, a run tries the same specializations as
 	// at the given sizes, and so reaches spec.
-	if pathConditions, ok := prover.program.PathConditions(context.Background(), spec, sizes); ok {
+	if pathConditions, ok := prover.program.PathConditions(context.Background(), spec, symbolicPlan.Symbolic, sizes); ok {
 		const isRejected = false
 		prover.addCase(symbolicPlan.Symbolic, pathConditions, sizes, isRejected)
 	}

@@ -13,7 +13,7 @@ import (
 
 // DifferenceOf compares two planned graphs of the same decisions, and returns the first difference that affects a run:
 // in the nodes, their attributes, implementations and walks, in the layouts and memory of values, or in the data of
-// constants. It returns nil if there is none.
+// constants. Only of outputs, it also compares strides of dimensions of size 1. It returns nil if there is none.
 func DifferenceOf(a, b *graph.Graph) error {
 	if a == nil || b == nil {
 		return errors.New("a graph is nil")
@@ -31,6 +31,9 @@ func DifferenceOf(a, b *graph.Graph) error {
 		other := b.Outputs[i]
 		if output.Name != other.Name || output.Base != other.Base || output.Pin != other.Pin {
 			return fmt.Errorf("output %s or %s", output.Name, other.Name)
+		}
+		if v := output.Value; v != nil && other.Value != nil && !v.Meta.SameLayout(other.Value.Meta) {
+			return fmt.Errorf("output %s is %v or %v", output.Name, v.Meta, other.Value.Meta)
 		}
 		if err := valueDifference(output.Value, other.Value); err != nil {
 			return fmt.Errorf("output %s: %w", output.Name, err)
@@ -101,7 +104,7 @@ func valueDifference(v, other *graph.Value) error {
 		return errors.New("a value is missing")
 	case v.Name != other.Name:
 		return fmt.Errorf("value %s or %s", v.Name, other.Name)
-	case v.Meta.DType != other.Meta.DType || v.Meta.Offset != other.Meta.Offset || !v.Meta.SameLayout(other.Meta):
+	case v.Meta.DType != other.Meta.DType || v.Meta.Offset != other.Meta.Offset || !v.Meta.SameAddresses(other.Meta):
 		return fmt.Errorf("%s is %v at %d or %v at %d", v.Name, v.Meta, v.Meta.Offset, other.Meta, other.Meta.Offset)
 	case !v.Type.IsMeta(v.Meta):
 		return fmt.Errorf("%s is %v, of type %v", v.Name, v.Meta, v.Type)

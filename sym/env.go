@@ -19,6 +19,7 @@ type Env struct {
 	memo           map[operation]*expr // results of operations: see memoized
 	smallConstants [64]*expr           // the numbers from 0 to 63
 	guards         []Bool              // recorded conditions, in the order of the decisions
+	path           []Bool              // see Path
 	facts          facts               // conditions that are known to be true
 	pathSearch     *pathSearch         // the enumeration of paths by [Fork]; nil if branches follow the hints
 }
@@ -87,6 +88,12 @@ func symbolBounds(symbol Int) (lo, hi int) {
 // Guards returns the recorded conditions in the order of the decisions, in a new slice.
 func (env *Env) Guards() []Bool { return slices.Clone(env.guards) }
 
+// Path returns the conditions under which all computations take the same branches, in a new slice: the guards, and the
+// conditions of branches that [Join] explored although they do not affect its result. Paths of different sizes are
+// equal or disjoint: sizes that satisfy the path have the same path. This does not hold for guards. Join may find, for
+// example, that the result at n = 0 is also that for n = 1, but not that the result at n = 1 is that for n = 0.
+func (env *Env) Path() []Bool { return slices.Clone(env.path) }
+
 // Assume adds a condition to the facts without recording a guard. It is for knowledge about symbols beyond their
 // bounds, for example that one symbol is a multiple of another. Assume returns an error if the condition contradicts
 // the facts.
@@ -134,7 +141,8 @@ func (env *Env) decide(b Bool) bool {
 		return !answer
 	}
 	env.markTrue(whole)
-	env.guards = append(env.guards, Bool{truth: newFact.hint, cond: newFact})
+	guard := Bool{truth: newFact.hint, cond: newFact}
+	env.guards, env.path = append(env.guards, guard), append(env.path, guard)
 	return answer
 }
 

@@ -100,15 +100,15 @@ func (f *fact) tighten() {
 
 // mark is a state of the facts that reset can restore. The numbers are the lengths of lists at that time, or counters.
 type mark struct {
-	generation, trail, trueRelations, clauses, sumFacts, guards, hypotheses int
-	contradiction                                                           bool
+	generation, trail, trueRelations, clauses, sumFacts, guards, path, hypotheses int
+	contradiction                                                                 bool
 }
 
 // mark returns the current state of the facts, for reset.
 func (env *Env) mark() mark {
 	f := &env.facts
 	return mark{generation: f.generation, trail: len(f.trail), trueRelations: len(f.trueRelations),
-		clauses: len(f.clauses), sumFacts: f.sumFacts, guards: len(env.guards), hypotheses: f.hypotheses,
+		clauses: len(f.clauses), sumFacts: f.sumFacts, guards: len(env.guards), path: len(env.path), hypotheses: f.hypotheses,
 		contradiction: f.contradiction}
 }
 
@@ -129,7 +129,7 @@ func (env *Env) reset(m mark) {
 	}
 	f.generation, f.sumFacts, f.hypotheses, f.contradiction = m.generation, m.sumFacts, m.hypotheses, m.contradiction
 	f.trueRelations, f.clauses = f.trueRelations[:m.trueRelations], f.clauses[:m.clauses]
-	env.guards = env.guards[:m.guards]
+	env.guards, env.path = env.guards[:m.guards], env.path[:m.path]
 }
 
 // withFacts sets whether questions use facts, and returns a function that restores the previous setting. Canonical

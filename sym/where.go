@@ -223,6 +223,9 @@ func Join[T any](env *Env, limit int, run func() (T, error), same func(first, ot
 		return run()
 	}
 	first := cases[0].Value
+	if cases[0].If.cond != nil {
+		env.path = append(env.path, cases[0].If)
+	}
 	// The last cases differ from the first in the earliest branches. The guards that exclude them are recorded first,
 	// because they simplify the later guards.
 	for _, c := range slices.Backward(cases[1:]) {

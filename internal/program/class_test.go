@@ -82,6 +82,31 @@ var openGraphs = map[string]string{
 		{"name": "d2", "op": "cat", "inputs": ["d1", "r2"], "attrs": {"dim": 1}},
 		{"name": "up", "op": "upsample_nearest2d", "inputs": ["d2"], "attrs": {"output_size": ["2*H", "W+1"]}},
 		{"name": "y", "op": "mean", "inputs": ["up"], "attrs": {"dim": [2, 3]}}], "outputs": ["y", "d2"]}`,
+	"pyramid": `{"symbols": {"N": {}, "H": {}, "W": {}}, "inputs": [
+		{"name": "x", "dtype": "float32", "shape": ["N", 4, "H", "W"]}], "nodes": [
+		{"name": "w.range", "op": "arange", "attrs": {"end": 288, "dtype": "float32"}},
+		{"name": "w.sin", "op": "sin", "inputs": ["w.range"]},
+		{"name": "w", "op": "reshape", "inputs": ["w.sin"], "attrs": {"shape": [8, 4, 3, 3]}},
+		{"name": "down", "op": "conv2d", "inputs": ["x", "w"], "attrs": {"stride": 2, "padding": 1}},
+		{"name": "active", "op": "silu", "inputs": ["down"]},
+		{"name": "pooled", "op": "max_pool2d", "inputs": ["active"], "attrs": {"kernel_size": 2, "padding": 1}},
+		{"name": "up", "op": "upsample_bilinear2d", "inputs": ["pooled"],
+		 "attrs": {"output_size": ["H", "W"], "align_corners": false}},
+		{"name": "joined", "op": "cat", "inputs": ["x", "up"], "attrs": {"dim": 1}},
+		{"name": "flat", "op": "flatten", "inputs": ["joined"], "attrs": {"start_dim": 2}},
+		{"name": "y", "op": "softmax", "inputs": ["flat"], "attrs": {"dim": 2}}], "outputs": ["y", "pooled"]}`,
+	"rows": `{"symbols": {"B": {}, "L": {}}, "inputs": [
+		{"name": "x", "dtype": "float32", "shape": ["B", "L", 8]}], "nodes": [
+		{"name": "sums", "op": "cumsum", "inputs": ["x"], "attrs": {"dim": 1}},
+		{"name": "padded", "op": "constant_pad_nd", "inputs": ["sums"], "attrs": {"pad": [0, 0, 1, 2], "value": 0.5}},
+		{"name": "norm", "op": "layer_norm", "inputs": ["padded"], "attrs": {"normalized_shape": [8]}},
+		{"name": "flipped", "op": "flip", "inputs": ["norm"], "attrs": {"dims": [1]}},
+		{"name": "steps", "op": "arange", "attrs": {"end": "L+3", "dtype": "float32"}},
+		{"name": "column", "op": "reshape", "inputs": ["steps"], "attrs": {"shape": ["L+3", 1]}},
+		{"name": "scaled", "op": "mul", "inputs": ["flipped", "column"]},
+		{"name": "deviation", "op": "var", "inputs": ["scaled"], "attrs": {"dim": [1]}},
+		{"name": "greatest", "op": "amax", "inputs": ["scaled"], "attrs": {"dim": [0, 1]}},
+		{"name": "y", "op": "sub", "inputs": ["deviation", "greatest"]}], "outputs": ["y", "scaled"]}`,
 }
 
 // openGraph parses one of openGraphs.
@@ -101,7 +126,7 @@ func TestBindings(t *testing.T) {
 			require.NoError(t, err)
 			random := rand.New(rand.NewPCG(7, 7))
 			bound := 0
-			count, least := 25, 20
+			count, least := 50, 20
 			if testing.Short() {
 				count, least = 8, 5
 			}
@@ -118,6 +143,11 @@ func TestBindings(t *testing.T) {
 				require.Equal(t, wantErr == nil, err == nil, "%s at %v: %v, %v", name, sizes, err, wantErr)
 				if err != nil {
 					continue
+				}
+				inferred, err := p.GraphAt(t.Context(), p.listOfSizes(sizes))
+				require.NoError(t, err)
+				for _, output := range inferred.Outputs {
+					require.Equal(t, output.Value.Meta.Strides, out[output.Name].Strides, "%s of %s at %v", output.Name, name, sizes)
 				}
 				for output := range want {
 					require.Equal(t, want[output].Meta, out[output].Meta, "%s at %v", name, sizes)

@@ -51,10 +51,10 @@ func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specia
 	}
 }
 
-// region is the set of all sizes for which inference takes the same branches: the sizes that satisfy the guards of
-// these branches. Regions do not overlap.
+// region is the set of all sizes for which inference takes the same branches: those that satisfy the path
+// ([sym.Env.Path]). Regions do not overlap.
 type region struct {
-	guards         *sym.Evaluator // the guards, compiled
+	guards         *sym.Evaluator // the path, compiled
 	candidateSizes [][]int        // by open symbol: candidate sizes for pricing, usual sizes first
 }
 
@@ -77,7 +77,7 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	if err != nil {
 		return nil
 	}
-	guards, err := p.Evaluator(symbolic, nil /* no sizes */, symbolic.Env.Guards())
+	guards, err := p.Evaluator(symbolic, nil /* no sizes */, symbolic.Env.Path())
 	if err != nil {
 		return nil
 	}

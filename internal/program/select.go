@@ -109,14 +109,16 @@ func (p *Program) specializeRegion(ctx context.Context, sizes []int) *Specializa
 }
 
 // PathConditions returns the conditions under which the search of [Program.SpecializationFor] reaches spec in the same
-// way as for the given sizes. For each specialization of the region that is tried before spec, the conditions state
-// which guards hold and which fail. They do not state the guards of the region and of spec. ok is false if the search
-// for the given sizes does not reach spec.
-func (p *Program) PathConditions(ctx context.Context, spec *Specialization, sizes []int) (conds []sym.Bool, ok bool) {
+// way as for the given sizes, besides the guards of spec: the path of the region, and, for each specialization of the
+// region that is tried before spec, which guards hold and which fail. symbolic is the graph with the branches of the
+// given sizes. ok is false if the search for the given sizes does not reach spec.
+func (p *Program) PathConditions(ctx context.Context, spec *Specialization, symbolic *graph.Symbolic, sizes []int) (
+	conds []sym.Bool, ok bool) {
 	if slices.Equal(spec.Hint, p.NondegenerateSizes(ctx)) ||
 		slices.ContainsFunc(p.hints, func(hint []int) bool { return slices.Equal(hint, spec.Hint) }) {
 		return nil, true // specializations of hints are tried first, for all sizes
 	}
+	conds = symbolic.Env.Path()
 	for tried := range p.regionPlans(ctx, sizes) {
 		if tried == spec {
 			return conds, true
