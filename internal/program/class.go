@@ -150,7 +150,6 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 	}
 	class.last.Store(&boundProgram{plan, b.Program})
 	b.Plan, b.decisionsFrom = plan.Plan, spec
-	b.runner = exec.RunnerOf(b.Program)
 	return nil
 }
 
