@@ -471,6 +471,7 @@ var listedReceivers = []reflect.Type{
 	reflect.TypeFor[*graph.Rows](),
 	reflect.TypeFor[*graph.Schema](),
 	reflect.TypeFor[*graph.Segment](),
+	reflect.TypeFor[*graph.SegmentForm](),
 	reflect.TypeFor[*graph.Symbolic](),
 	reflect.TypeFor[*graph.Template](),
 	reflect.TypeFor[*graph.Value](),

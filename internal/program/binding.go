@@ -181,6 +181,11 @@ func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err
 // compilePart infers, plans and compiles a part of a graph for the values that a run knows.
 func (b *Binding) compilePart(run *partsRun, part *graph.Segment) (err error) {
 	defer panics.Recover(&err)
+	if open, sizes := run.openProgram(part); open != nil {
+		if bound, err := b.bindPart(run.ctx, open, sizes); bound || err != nil {
+			return err
+		}
+	}
 	partGraph, err := part.At(run.ctx, run.knownValues)
 	if ended := interrupt.Err(run.ctx); ended != nil {
 		return ended
@@ -332,7 +337,7 @@ const maxBindings = 1024
 const maxArenas = 16
 
 // estimatedBytes estimates the memory of a binding with one session, without the constants that it shares with its
-// specialization. A part has no specialization.
+// specialization.
 func (b *Binding) estimatedBytes() int {
 	const stepBytes = 2 << 10               // approximate size of the data structures of a step
 	if b.Program == nil || b.parts != nil { // the parts have their own bindings
@@ -340,7 +345,7 @@ func (b *Binding) estimatedBytes() int {
 	}
 	need := b.Program.Need()
 	bytes := need.Arena + need.Scratch + stepBytes*len(b.Program.Steps())
-	if b.isPart {
+	if b.isPart && b.decisionsFrom == nil {
 		bytes += need.Packed
 	}
 	return bytes

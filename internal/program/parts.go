@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -23,7 +24,7 @@ import (
 //
 // With keepGoing, a run continues after failures. It then runs only the nodes of a part whose operands exist.
 
-// partList is a graph divided into parts. It is immutable, so all runs share it.
+// partList is a graph divided into parts. All runs share it. Its fields do not change, except forms.
 type partList struct {
 	graph        *graph.Graph
 	parts        []graph.Segment
@@ -33,6 +34,10 @@ type partList struct {
 	// lastReads[i] lists the values that part i reads or computes, and no later part reads. Outputs are omitted, and
 	// inputs, because the caller holds them and their shapes bind symbols.
 	lastReads [][]*graph.Value
+	isBody    bool // the graph is the body of a loop or a branch: its symbols have other sizes in other runs
+
+	formsLock sync.Mutex // guards forms
+	forms     map[formKey]*Program
 }
 
 // newPartList divides a graph into parts.
@@ -405,8 +410,10 @@ func (p *Program) partsOfBody(body *graph.Graph) (*partList, error) {
 	if p.bodies == nil || len(p.bodies) >= maxBodies {
 		p.bodies = map[*graph.Graph]*partList{}
 	}
-	p.bodies[body] = newPartList(body)
-	return p.bodies[body], nil
+	list := newPartList(body)
+	list.isBody = true
+	p.bodies[body] = list
+	return list, nil
 }
 
 // recordSharedConstant records a result that shares memory with a constant operand, such as the result of a branch that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -21,6 +22,9 @@ type Specialization struct {
 	Decisions *passes.Decisions
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
+	// isFollowed is for the specialization of an open program: see openparts.go. It is set once a binding at other sizes
+	// than the hint follows the decisions.
+	isFollowed atomic.Bool
 
 	classLock interrupt.Mutex // guards classes
 	classes   []*class        // the first one contains the hint
@@ -93,6 +97,7 @@ func (p *Program) addSpecialization(spec *Specialization) int {
 // plan plans a specialization without compiling it.
 func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error) {
 	defer tensor.CatchMemory(&err)
+	owner.options.Progress("planning")
 	g, err := owner.GraphAt(ctx, spec.Hint)
 	if err != nil {
 		return err
@@ -233,9 +238,14 @@ func (b *Binding) plan(ctx context.Context, owner *Program, g *graph.Graph, mode
 	if !mode.inRun {
 		b.Plan = planned
 	}
+	return b.compilePlan(ctx, owner, planned, mode.keepGoing)
+}
+
+// compilePlan compiles a plan.
+func (b *Binding) compilePlan(ctx context.Context, owner *Program, planned *passes.Plan, keepGoing bool) (err error) {
 	owner.options.Progress("compiling")
 	compileOptions := owner.execOptions(ctx)
-	compileOptions.KeepGoing, compileOptions.InputsInMemory = mode.keepGoing, compileOptions.InputsInMemory || b.isPart
+	compileOptions.KeepGoing, compileOptions.InputsInMemory = keepGoing, compileOptions.InputsInMemory || b.isPart
 	b.Program, err = exec.Compile(planned.Graph, compileOptions)
 	if err == nil {
 		b.failed = append(b.failed, planned.Failed...)
