@@ -12,17 +12,21 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/testsize"
-	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// counting is a planner that counts what it plans.
-type counting struct{ plans atomic.Int64 }
-
-func (c *counting) plan(g *graph.Graph) (*graph.Graph, error) {
-	c.plans.Add(1)
-	return g, nil
+// compileParts compiles a graph whose shapes may depend on data. It counts the plans, also those of later runs, in plans
+// if that is not nil.
+func compileParts(g *graph.Graph, plans *atomic.Int64, o exec.Options) (*program.Program, error) {
+	return program.Compile(context.Background(), g, program.Options{Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
+		MemoryLimit: o.MemoryLimit, KeepGoing: o.KeepGoing, Strategy: layout.Propagate, Progress: func(stage string) {
+			if stage == "planning" && plans != nil {
+				plans.Add(1)
+			}
+		}})
 }
 
 // manySegments has a segment before an op that decides shapes, one behind it, one that waits for an
@@ -42,29 +46,31 @@ func six(v ...float32) map[string]*tensor.Tensor {
 	return map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice(v, 6))}
 }
 
-// What values of one class need is planned and compiled once, whatever the values are.
+// What values of one class need is planned and compiled once, whatever the values are. The body, whose sizes are open, is
+// planned for a size that is rounded up to a power of two, and this plan is repeated for other sizes.
 func TestAClassIsPlannedOnce(t *testing.T) {
-	var c counting
-	r, err := exec.NewRunner(manySegments(), c.plan, exec.Options{})
+	var c atomic.Int64
+	r, err := compileParts(manySegments(), &c, exec.Options{})
 	require.NoError(t, err)
 	run := func(want []float32, v ...float32) int64 {
-		before := c.plans.Load()
+		before := c.Load()
 		out, err := r.Run(t.Context(), six(v...))
 		require.NoError(t, err)
 		assert.Equal(t, want, bits(t, out["sum"]))
-		return c.plans.Load() - before
+		return c.Load() - before
 	}
-	assert.EqualValues(t, 3, run([]float32{2, 1, 8}, 2, -4, 6, -8, 10, -12), "two segments and the subgraph")
+	assert.EqualValues(t, 3, run([]float32{2, 1, 8}, 2, -4, 6, -8, 10, -12),
+		"a segment, and the body for 4 and then for 3; Compile planned the first segment")
 	assert.EqualValues(t, 0, run([]float32{2, 4, 6}, 2, 4, 6, -8, -10, -12), "three are positive again")
-	assert.EqualValues(t, 2, run([]float32{2, 4}, 2, 4, -6, -8, -10, -12), "the first segment is the same for two")
+	assert.EqualValues(t, 2, run([]float32{2, 4}, 2, 4, -6, -8, -10, -12), "a segment and the body; the first segment is the same for two")
 	assert.EqualValues(t, 0, run([]float32{2, 4, 6}, 2, 4, 6, -8, -10, -12))
 }
 
 // Runs at the same time share what one of them prepares.
 func TestClassesAtTheSameTime(t *testing.T) {
 	testsize.Long(t)
-	var c counting
-	r, err := exec.NewRunner(manySegments(), c.plan, exec.Options{Threads: 2, Costs: anyWork()})
+	var c atomic.Int64
+	r, err := compileParts(manySegments(), &c, exec.Options{Threads: 2, Costs: anyWork()})
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for i := range 24 {
@@ -83,20 +89,20 @@ func TestClassesAtTheSameTime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	assert.EqualValues(t, 1+3*2, c.plans.Load(), "the first segment, and two graphs for each of three sizes")
+	assert.EqualValues(t, 1+3+4, c.Load(), "the first segment, one for each of 3, 4 and 5, the body for 4, 8, 3 and 5")
 }
 
-// What is kept is bounded: the class that was used least recently goes.
+// What is kept is bounded: the class that was used least recently goes. With KeepGoing, each class has a plan of its own.
 func TestClassesAreBounded(t *testing.T) {
 	testsize.Long(t)
 	g := graph.New("g", lookupDynamic)
 	g.Output("y", g.Apply("half", nil, g.Apply("positive", nil, g.Input("x", tensor.Float32, 6))[0])[0])
-	var c counting
+	var c atomic.Int64
 	for _, kept := range []struct {
 		limit, plans int
 	}{{64 << 20, 6}, {9 << 10, 600}} {
-		c.plans.Store(0)
-		r, err := exec.NewRunner(g, c.plan, exec.Options{MemoryLimit: kept.limit})
+		c.Store(0)
+		r, err := compileParts(g, &c, exec.Options{MemoryLimit: kept.limit, KeepGoing: true})
 		require.NoError(t, err)
 		for range 100 {
 			for n := 1; n <= 6; n++ {
@@ -108,7 +114,7 @@ func TestClassesAreBounded(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		assert.EqualValues(t, kept.plans, c.plans.Load(), "with %d bytes", kept.limit)
+		assert.EqualValues(t, kept.plans, c.Load(), "with %d bytes", kept.limit)
 	}
 }
 
@@ -155,14 +161,14 @@ func TestClassesOfOffsets(t *testing.T) {
 			return lookupDynamic(name)
 		})
 		g.Output("y", g.Apply("rows", nil, g.Input("x", tensor.Float32, 3, 2))[0])
-		var c counting
-		r, err := exec.NewRunner(g, c.plan, exec.Options{})
+		var c atomic.Int64
+		r, err := compileParts(g, &c, exec.Options{})
 		require.NoError(t, err)
 		x := tensor.Must(tensor.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2))
 		out, err := r.Run(t.Context(), map[string]*tensor.Tensor{"x": x})
 		require.NoError(t, err)
 		assert.Equal(t, []float32{2.5, 3}, bits(t, out["y"]))
-		assert.EqualValues(t, map[bool]int{false: 1, true: 3}[sees], c.plans.Load())
+		assert.EqualValues(t, map[bool]int{false: 1, true: 3}[sees], c.Load())
 	}
 }
 
@@ -204,9 +210,9 @@ func TestSegmentsAreCutAgain(t *testing.T) {
 	require.NoError(t, g.Err())
 	all := g.Segments()
 	require.Len(t, all, 2)
-	var c counting
+	var c atomic.Int64
 	rec := &recorder{}
-	r, err := exec.NewRunner(g, c.plan, rec.options(2))
+	r, err := compileParts(g, &c, rec.options(2))
 	require.NoError(t, err)
 	for range 2 {
 		out, err := r.Run(t.Context(), six(8, 16, -1, -1, -1, -1))
@@ -220,7 +226,8 @@ func TestSegmentsAreCutAgain(t *testing.T) {
 		require.Len(t, runs, 4, "the whole, the segment in pieces, and before and behind the op that decides")
 		assert.Same(t, runs[0].run, runs[1].run.Parent)
 		assert.Same(t, runs[1].run, runs[2].run.Parent)
-		assert.EqualValues(t, 3, c.plans.Load(), "one for two elements, two for three")
+		assert.EqualValues(t, 6, c.Load(), "two elements; the segment for 4 and in vain for 3; before the op that decides; "+
+			"behind it for 4 and 3")
 	}
 }
 
@@ -253,27 +260,20 @@ func TestConstantsAreFoldedOnceForAllClasses(t *testing.T) {
 	p := g.Apply("positive", nil, g.Input("x", tensor.Float32, 6))[0]
 	twice := g.Apply("counted", nil, g.Apply("counted", nil, w)[0])[0]
 	g.Output("y", g.Apply("add", nil, g.Apply("half", nil, p)[0], twice)[0])
-	run := func(r *exec.Runner, want []float32, v ...float32) {
+	run := func(r *program.Program, want []float32, v ...float32) {
 		out, err := r.Run(t.Context(), six(v...))
 		require.NoError(t, err)
 		assert.Equal(t, want, bits(t, out["y"]))
 	}
-	var c counting
-	r, err := exec.NewRunner(g, func(g *graph.Graph) (*graph.Graph, error) {
-		c.plans.Add(1)
-		p, err := passes.Run(g, passes.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return p.Graph, nil
-	}, exec.Options{})
+	var c atomic.Int64
+	r, err := compileParts(g, &c, exec.Options{})
 	require.NoError(t, err)
 	run(r, []float32{3, 4}, 2, 4, -1, -1, -1, -1)
 	assert.EqualValues(t, 2, folded.Load())
 	runtime.GC()
 	run(r, []float32{3}, 2, -4, -1, -1, -1, -1)
 	run(r, []float32{3, 4, 5}, 2, 4, 6, -1, -1, -1)
-	assert.EqualValues(t, 3, c.plans.Load())
+	assert.EqualValues(t, 4, c.Load(), "for 2, 1, 4 and 3")
 	assert.LessOrEqual(t, folded.Load(), int64(4), "the second is found; the first, which nobody keeps, may be made again")
 	runtime.KeepAlive(r)
 }

@@ -236,7 +236,7 @@ func TestKeepGoingPiecewise(t *testing.T) {
 	g.Output("head", seven).Output("after", g.Apply("half", nil, seven)[0])
 	require.NoError(t, g.Err())
 	for _, threads := range []int{1, 3} {
-		r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: threads, Costs: anyWork(), KeepGoing: true})
+		r, err := compileParts(g, nil, exec.Options{Threads: threads, Costs: anyWork(), KeepGoing: true})
 		require.NoError(t, err)
 		out, err := r.Run(context.Background(),
 			map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{2, -4, 6, -8, 10, -12}, 6))})
@@ -276,26 +276,4 @@ func TestTheFirstErrorOfCompiling(t *testing.T) {
 	}
 	_, err := exec.Compile(g, exec.Options{Threads: 4, KeepGoing: true})
 	require.NoError(t, err)
-}
-
-func TestPlannersMayLeaveOut(t *testing.T) {
-	g := graph.New("g", lookupFailing)
-	x := g.Input("x", tensor.Float32, 4)
-	g.Output("a", g.Apply("half", nil, x)[0]).Output("b", g.Apply("flip", nil, g.Apply("total", nil, x)[0])[0])
-	refused := errors.New("refused by the planner")
-	plan := func(g *graph.Graph) (*graph.Graph, error) {
-		failed := g.NodeError(g.Nodes[1], refused)
-		return g.WithoutRejected(map[*graph.Node]*graph.Error{g.Nodes[1]: failed}), graph.Errors{failed}
-	}
-	r, err := exec.NewRunner(g, plan, exec.Options{KeepGoing: true})
-	require.NoError(t, err)
-	out, err := r.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4)})
-	var part *exec.Incomplete
-	require.ErrorAs(t, err, &part)
-	assert.ErrorIs(t, err, refused)
-	assert.True(t, len(out) == 1 && out["a"] != nil)
-	assert.Equal(t, []exec.MissingOutput{{Output: "b", Node: "total"}}, part.MissingOutputs)
-	assert.Equal(t, `output "b" is left out`, exec.MissingOutput{Output: "b", Node: "b"}.String())
-	_, err = exec.NewRunner(g, plan, exec.Options{})
-	assert.ErrorIs(t, err, refused)
 }

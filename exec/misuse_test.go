@@ -19,13 +19,9 @@ import (
 func TestNothingToRun(t *testing.T) {
 	_, err := exec.Compile(nil, exec.Options{})
 	assert.EqualError(t, err, "the graph to compile is nil")
-	_, err = exec.NewRunner(nil, asItIs, exec.Options{})
-	assert.ErrorContains(t, err, "the graph or the planner is nil")
-	_, err = exec.NewRunner(graph.New("g", lookup), nil, exec.Options{})
-	assert.ErrorContains(t, err, "the graph or the planner is nil")
 	g := graph.New("g", lookup)
 	g.Input("x", tensor.Float32, -1)
-	_, err = exec.NewRunner(g, asItIs, exec.Options{})
+	_, err = exec.Compile(g, exec.Options{})
 	assert.ErrorContains(t, err, "negative size")
 }
 

@@ -200,7 +200,7 @@ func TestEagerResultsThatDoNotFit(t *testing.T) {
 	g.Output("y", g.Apply("half", nil, g.Apply("huge", nil, x)[0])[0]).Output("z", g.Apply("half", nil, x)[0])
 	require.NoError(t, g.Err())
 	for _, keep := range []bool{false, true} {
-		r, err := exec.NewRunner(g, asItIs, exec.Options{KeepGoing: keep})
+		r, err := compileParts(g, nil, exec.Options{KeepGoing: keep})
 		require.NoError(t, err)
 		out, err := r.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 2)})
 		var short *tensor.MemoryError

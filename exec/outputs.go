@@ -3,6 +3,7 @@ package exec
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -164,9 +165,12 @@ func copySpan(ctx context.Context, pool *tensor.Pool, storage **tensor.Storage, 
 	return copied, iter.CopyElements(ctx, onceEach(copied), onceEach(source), workers)
 }
 
-// ownOutputs replaces the outputs of a run in segments that do not occupy all of their storage by copies, as a program
+// OwnOutputs replaces the outputs of a run in segments that do not occupy all of their storage by copies, as a program
 // does. Outputs in the storage of an input remain views of it.
-func (r *Runner) ownOutputs(ctx context.Context, outputs, inputs []*tensor.Tensor) error {
+func OwnOutputs(ctx context.Context, pool *tensor.Pool, outputs, inputs []*tensor.Tensor, workers int) error {
+	if pool == nil || slices.Contains(inputs, nil) {
+		return errors.New("the pool or an input is nil")
+	}
 	sharers := map[*tensor.Storage][]int{} // indices of outputs
 	for i, output := range outputs {
 		isView := func(input *tensor.Tensor) bool { return input.Storage() == output.Storage() }
@@ -187,8 +191,8 @@ func (r *Runner) ownOutputs(ctx context.Context, outputs, inputs []*tensor.Tenso
 		for k, i := range sharing {
 			var err error
 			span := joined[indices[k]]
-			if outputs[i], err = copySpan(ctx, r.options.Pool, &copies[indices[k]], span, outputs[i], outputs[i].Meta,
-				r.options.Threads); err != nil {
+			if outputs[i], err = copySpan(ctx, pool, &copies[indices[k]], span, outputs[i], outputs[i].Meta,
+				workers); err != nil {
 				return err
 			}
 		}

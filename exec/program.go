@@ -142,7 +142,7 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	}
 	program := &Program{
 		graph: g, inputs: g.Inputs, outputs: g.Outputs,
-		threads: options.Threads, tracer: newSafeTracer(options.Tracer),
+		threads: options.Threads, tracer: SafeTracer(options.Tracer),
 		storageIndex: graph.NewByValue[int32](g),
 		pool:         cmp.Or(options.Pool, new(tensor.Pool)), uploads: cmp.Or(options.Uploads, new(Uploads)),
 		memoryPlans: options.MemoryPlans,
@@ -280,6 +280,9 @@ func (p *Program) Steps() []Step {
 	}
 	return steps
 }
+
+// Outputs returns the outputs of a run, in order. The result must not be changed.
+func (p *Program) Outputs() []graph.Output { return p.outputs }
 
 // FoldOrders returns the FoldOrder of the kernels that have one, by the name of the node.
 func (p *Program) FoldOrders() map[string]string {

@@ -1,7 +1,9 @@
 package exec
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -48,7 +50,7 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 			continue
 		}
 		meta := output.Value.Meta
-		if err := checkOutputTensor(output.Name, meta.DType, meta.Shape, given); err != nil {
+		if err := CheckOutput(output.Name, meta.DType, meta.Shape, given); err != nil {
 			return err
 		}
 		direct, err := program.checkWritable(i, inputs, outputs) // direct: a step may write the tensor
@@ -83,8 +85,8 @@ func isAligned(t *tensor.Tensor) bool {
 	return uintptr(t.Pointer())%uintptr(min(t.DType.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
 }
 
-// checkOutputTensor returns an error for a tensor that cannot receive an output.
-func checkOutputTensor(name string, dtype tensor.DType, shape []int, given *tensor.Tensor) error {
+// CheckOutput returns an error for a tensor that cannot receive an output of the given name, dtype and shape.
+func CheckOutput(name string, dtype tensor.DType, shape []int, given *tensor.Tensor) error {
 	switch err := given.Check(); {
 	case err != nil:
 		return fmt.Errorf("the tensor given for output %q: %w", name, err)
@@ -129,16 +131,19 @@ func (s *Session) inputsInLayout(ctx context.Context, inputs []*tensor.Tensor) (
 // copyOf returns a copy of the source with the layout meta, offset included. Its memory is released at the end of the
 // run unless [Session.passToCaller] keeps it.
 func (s *Session) copyOf(ctx context.Context, source *tensor.Tensor, meta tensor.Meta) (*tensor.Tensor, error) {
-	copied, err := pooledCopy(ctx, s.program.pool, source, meta, s.program.threads)
+	copied, err := PooledCopy(ctx, s.program.pool, source, meta, s.program.threads)
 	if err == nil {
 		s.copies = append(s.copies, copied.Storage())
 	}
 	return copied, err
 }
 
-// pooledCopy returns a copy of the source with the layout meta, offset included. Its memory is from the pool.
-func pooledCopy(ctx context.Context, pool *tensor.Pool, source *tensor.Tensor, meta tensor.Meta,
+// PooledCopy returns a copy of the source with the layout meta, offset included. Its memory is from the pool.
+func PooledCopy(ctx context.Context, pool *tensor.Pool, source *tensor.Tensor, meta tensor.Meta,
 	workers int) (*tensor.Tensor, error) {
+	if err := meta.Check(); err != nil || pool == nil || source == nil {
+		return nil, cmp.Or(err, errors.New("the pool or the tensor to copy is nil"))
+	}
 	mustClear := !coversStorage(meta)
 	copied := tensor.Must(tensor.FromStorage(meta, pool.Take(meta.Extent()*meta.DType.Size(), mustClear)))
 	return copied, iter.CopyElements(ctx, copied, source, workers)

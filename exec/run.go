@@ -28,34 +28,22 @@ import (
 // error is its cause. No work of the run continues after Run returns. If the program was compiled with
 // [Options.KeepGoing], outputs may be missing; the error is then an [*Incomplete].
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	return p.run(ctx, nil, in)
-}
-
-// run is [Program.Run] as a part of the run parent. parent is nil for a run that a caller started: see [Run.Parent].
-func (p *Program) run(ctx context.Context, parent *Run,
-	inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	session, err := p.acquireSession()
 	if err != nil {
 		return nil, err
 	}
 	defer p.releaseSession(session)
-	return session.runNamed(ctx, parent, inputs)
+	return session.Run(ctx, in)
 }
 
 // Run is [Program.Run] in this session's memory.
 func (s *Session) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	return s.runNamed(ctx, nil, in)
-}
-
-// runNamed runs the program with inputs and outputs by name.
-func (s *Session) runNamed(ctx context.Context, parent *Run,
-	inputs map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	orderedInputs, outputs := s.in, s.out
 	defer func() { clear(orderedInputs); clear(outputs) }()
-	if err := orderInputs(s.program.inputs, inputs, orderedInputs); err != nil {
+	if err := orderInputs(s.program.inputs, in, orderedInputs); err != nil {
 		return nil, err
 	}
-	err := s.runInto(ctx, parent, orderedInputs, outputs)
+	err := s.RunInto(ctx, orderedInputs, outputs)
 	if err != nil && !errors.As(err, new(*Incomplete)) { // with an Incomplete, the computed outputs are returned too
 		return nil, err
 	}
@@ -68,8 +56,18 @@ func (s *Session) runNamed(ctx context.Context, parent *Run,
 	return byName, err
 }
 
-// runNamedInto is [Runner.RunInto] for a static graph.
-func (p *Program) runNamedInto(ctx context.Context, inputs, outputs map[string]*tensor.Tensor) error {
+// RunIntoNamed runs the program like [Program.Run], and writes each output into the tensor that out holds under its
+// name. Such a tensor must have the dtype and shape of the output. Its strides are arbitrary, but no two elements may
+// overlap. If the program would give the output the same strides, the last kernel writes the tensor directly.
+// Otherwise the output is copied into the tensor. Bytes between the elements are not written. Outputs without a
+// tensor in out are dropped. Unknown names in out are ignored: see [CheckOutputs].
+//
+// A tensor may be the tensor of an input, which the run then overwrites. This is not permitted if an output is a view
+// of the input. A tensor may not share memory with an input in any other way, with a constant or with another tensor.
+// If it does, RunIntoNamed writes nothing and returns an error that names the tensor. After other errors the contents
+// of the tensors are arbitrary. With [Options.KeepGoing], only the contents of outputs that the [*Incomplete] lists are
+// arbitrary.
+func (p *Program) RunIntoNamed(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	session, err := p.acquireSession()
 	if err != nil {
 		return err
@@ -77,38 +75,38 @@ func (p *Program) runNamedInto(ctx context.Context, inputs, outputs map[string]*
 	defer p.releaseSession(session)
 	session.onlyGivenOutputs = true
 	defer func() { clear(session.in); clear(session.out); session.onlyGivenOutputs = false }()
-	if err := orderInputs(p.inputs, inputs, session.in); err != nil {
+	if err := orderInputs(p.inputs, in, session.in); err != nil {
 		return err
 	}
 	for i, output := range p.outputs {
-		session.out[i] = outputs[output.Name]
+		session.out[i] = out[output.Name]
 	}
-	return session.runInto(ctx, nil, session.in, session.out)
+	return session.RunInto(ctx, session.in, session.out)
 }
 
 var errNoContext = errors.New("the context is nil: pass context.Background() if there is no other")
 
 // RunInto is [Program.Run] with inputs and outputs in the order of the graph. It writes output i into the tensor out[i]
-// (see [Runner.RunInto]). If out[i] is nil, RunInto sets it to a new tensor, unless a run with [Options.KeepGoing]
-// omits the output.
+// (see [Program.RunIntoNamed]). If out[i] is nil, RunInto sets it to a new tensor, unless a run with
+// [Options.KeepGoing] omits the output.
 func (p *Program) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
-	return p.runInto(ctx, nil, in, out)
+	return p.RunWithin(ctx, nil, in, out)
 }
 
-// runInto is [Program.RunInto] as a part of the run parent, which may be nil.
-func (p *Program) runInto(ctx context.Context, parent *Run, inputs, outputs []*tensor.Tensor) error {
+// RunWithin is [Program.RunInto] as a part of the run parent ([Run.Parent]), which may be nil.
+func (p *Program) RunWithin(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
 	session, err := p.acquireSession()
 	if err != nil {
 		return err
 	}
 	defer p.releaseSession(session)
-	return session.runInto(ctx, parent, inputs, outputs)
+	return session.runWithin(ctx, parent, in, out)
 }
 
 // RunInto is [Program.RunInto] in this session's memory. It does not allocate if the program has one thread, all
 // outputs are given, and all inputs have the declared layout.
 func (s *Session) RunInto(ctx context.Context, in, out []*tensor.Tensor) error {
-	return s.runInto(ctx, nil, in, out)
+	return s.runWithin(ctx, nil, in, out)
 }
 
 // runUntraced executes a run with the inputs and outputs in the order of the graph. It checks the inputs, allocates
@@ -156,6 +154,24 @@ func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Ten
 		return s.stepFailures.runError(computed)
 	}
 	return nil
+}
+
+// OrderInputs returns the given inputs in the order of the graph's inputs. The tensor of a missing input is its default.
+// OrderInputs returns an error for an unknown name, and for a tensor that cannot be an input.
+func OrderInputs(inputs []*graph.Value, given map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+	ordered := make([]*tensor.Tensor, len(inputs))
+	if slices.Contains(inputs, nil) {
+		return nil, errors.New("an input is nil")
+	}
+	if err := orderInputs(inputs, given, ordered); err != nil {
+		return nil, err
+	}
+	for i, v := range inputs {
+		if err := checkInput(v, ordered[i]); err != nil {
+			return nil, err
+		}
+	}
+	return ordered, nil
 }
 
 // orderInputs stores the given inputs in `ordered`, in the order of the graph. The entry of a missing input is

@@ -10,8 +10,9 @@ import (
 // panic in a worker would end the process. After a panic only EndRun is called.
 type safeTracer struct{ wrapped Tracer }
 
-// newSafeTracer wraps t in a safeTracer. It returns t if t is nil or a safeTracer.
-func newSafeTracer(t Tracer) Tracer {
+// SafeTracer returns a tracer that calls t until a method of t panics in a run. The panic is the error of the run, if
+// [TraceRun] reports it. It returns t if t is nil or such a tracer.
+func SafeTracer(t Tracer) Tracer {
 	if _, already := t.(safeTracer); t == nil || already {
 		return t
 	}

@@ -115,8 +115,6 @@ func lookupDynamic(name string) *graph.Op {
 	return lookup(name)
 }
 
-func asItIs(g *graph.Graph) (*graph.Graph, error) { return g, nil }
-
 func TestPiecewise(t *testing.T) {
 	g := graph.New("g", lookupDynamic)
 	x := g.Input("x", tensor.Float32, 6)
@@ -130,9 +128,9 @@ func TestPiecewise(t *testing.T) {
 	assert.True(t, g.Dynamic())
 	assert.True(t, h.Dynamic)
 
-	r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: 2, Costs: anyWork()})
+	r, err := compileParts(g, nil, exec.Options{Threads: 2, Costs: anyWork()})
 	require.NoError(t, err)
-	assert.Nil(t, r.Program())
+	assert.True(t, r.FirstBinding().Segmented())
 	run := func(v ...float32) (map[string]*tensor.Tensor, error) {
 		return r.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice(v, 6))})
 	}
@@ -158,7 +156,7 @@ func TestRefsInFiles(t *testing.T) {
 	g, err := graphfile.Read(strings.NewReader(file), lookupDynamic, graphfile.Options{Name: "g.json", Dir: "."})
 	require.NoError(t, err)
 	assert.Equal(t, "k", g.Nodes[0].Name, "the value comes before the attribute that reads it")
-	r, err := exec.NewRunner(g, asItIs, exec.Options{})
+	r, err := compileParts(g, nil, exec.Options{})
 	require.NoError(t, err)
 	out, err := r.Run(context.Background(),
 		map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{1, 2, -3, 4}, 4))})
@@ -230,7 +228,7 @@ func TestSegmentsLetGo(t *testing.T) {
 	}
 	g.Output("y", g.Apply("add", nil, g.Apply("half", nil, v)[0], first)[0]).Output("v", v)
 	require.NoError(t, g.Err())
-	r, err := exec.NewRunner(g, asItIs, exec.Options{Threads: 1})
+	r, err := compileParts(g, nil, exec.Options{Threads: 1})
 	require.NoError(t, err)
 	out, err := r.Run(t.Context(), six(64, 64, 64, 64, 64, 64))
 	require.NoError(t, err)

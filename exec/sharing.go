@@ -2,9 +2,12 @@ package exec
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 	"sort"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -29,6 +32,45 @@ func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, e
 		return false, fmt.Errorf("the tensor given for output %q shares memory with a constant", name)
 	}
 	return p.mayOverwrite(i, inputs), nil
+}
+
+// CheckTensors returns an error if a run of a graph in segments cannot write one of the tensors that the caller gave for
+// outputs. in and out have a tensor for each input and output of the graph; a tensor of out may be nil. A tensor of out
+// must not share memory with an input, a constant or another tensor of out. CheckTensors does not check shapes that
+// depend on data.
+func CheckTensors(g *graph.Graph, in, out []*tensor.Tensor) error {
+	if g == nil || len(in) != len(g.Inputs) || len(out) != len(g.Outputs) || slices.Contains(in, nil) {
+		return errors.New("the graph is nil, or a tensor of an input or output is missing")
+	}
+	readsGaps := g.ReadsStorage()
+	for i, given := range out {
+		if given == nil {
+			continue
+		}
+		output, dtype, shape := g.Outputs[i], given.DType, given.Shape
+		if v := output.Value; !v.Dynamic {
+			dtype, shape = v.Meta.DType, v.Meta.Shape
+		}
+		if err := CheckOutput(output.Name, dtype, shape, given); err != nil {
+			return err
+		}
+		for k, other := range in {
+			if mayRead(other, given, readsGaps) {
+				return sharedMemoryError(output.Name, "input", g.Inputs[k].Name)
+			}
+		}
+		for k, other := range out[:i] {
+			if other != nil && tensor.Overlap(given, other) {
+				return sharedMemoryError(output.Name, "the tensor given for output", g.Outputs[k].Name)
+			}
+		}
+		for _, c := range g.Constants {
+			if c.Const != nil && rangeOf(given).overlaps(rangeOf(c.Const)) {
+				return sharedMemoryError(output.Name, "constant", c.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // sharedMemoryError returns the error for a caller's tensor that shares memory with another tensor. name is the output,

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
@@ -72,27 +73,35 @@ type Position struct {
 	Chunk  int // index in the phase
 }
 
-// runInto is [Session.RunInto] as a part of the run parent, which is nil if no enclosing run is traced.
-func (s *Session) runInto(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
+// runWithin is [Session.RunInto] as a part of the run parent, which is nil if no enclosing run is traced.
+func (s *Session) runWithin(ctx context.Context, parent *Run, in, out []*tensor.Tensor) error {
 	if s.program.tracer == nil {
 		return s.runUntraced(ctx, in, out)
 	}
-	return s.runTraced(ctx, parent, in, out)
+	defer func() { s.tracedRun = nil }()
+	run := &Run{Graph: s.program.graph, Program: s.program, Parent: parent, Steps: len(s.program.steps),
+		Workers: len(s.workers)}
+	return TraceRun(s.program.tracer, run, func(observesSteps bool) error {
+		if observesSteps {
+			s.tracedRun = run
+		}
+		return s.runUntraced(ctx, in, out)
+	})
 }
 
-// runTraced is [Session.runUntraced] with calls of the program's tracer.
-func (s *Session) runTraced(ctx context.Context, parent *Run, in, out []*tensor.Tensor) (err error) {
-	t, r := s.program.tracer, &Run{Graph: s.program.graph, Program: s.program, Parent: parent, Steps: len(s.program.steps),
-		Workers: len(s.workers)}
-	if t.BeginRun(r) {
-		s.tracedRun = r
+// TraceRun calls run between BeginRun and EndRun of a tracer. observesSteps is the result of BeginRun. If a method of the
+// tracer panics, and run returns no error, the panic is the error.
+func TraceRun(t Tracer, r *Run, run func(observesSteps bool) error) (err error) {
+	if t == nil || r == nil || run == nil {
+		return errors.New("the tracer, the run or the function to run is nil")
 	}
+	t = SafeTracer(t)
+	observesSteps := t.BeginRun(r)
 	defer func() {
-		s.tracedRun = nil
 		t.EndRun(r, err)
 		err = r.tracerPanic.errorOrPanic(err)
 	}()
-	return s.runUntraced(ctx, in, out)
+	return run(observesSteps)
 }
 
 // beginStep reports to the tracer that a worker begins a step, unless this was reported already.
@@ -130,31 +139,4 @@ func (s *Session) runChunk(worker *workerState, step, phase, chunk int) error {
 	err := s.runChunkRecovering(worker, kernelStep, phase, chunk)
 	s.program.tracer.EndChunk(position, err)
 	return err
-}
-
-// beginRun reports a run in segments to the tracer; parent is the enclosing run, or nil.
-func (run *segmentRun) beginRun(parent *Run) {
-	run.tracedRun = &Run{Graph: run.graph, Parent: parent, Steps: run.dynamicCount, Workers: 1}
-	run.traced = run.runner.options.Tracer.BeginRun(run.tracedRun)
-}
-
-// runDynamicNode runs a dynamic node (see segments.go), and reports it to the tracer. dynamicIndex is its index among
-// the dynamic nodes. The error names the node.
-func (run *segmentRun) runDynamicNode(segment *graph.Segment, dynamicIndex int, isCacheable bool) error {
-	n := segment.Nodes[0]
-	var err error
-	if run.traced {
-		t, pos := run.runner.options.Tracer, Position{Run: run.tracedRun, Node: n, Step: dynamicIndex}
-		t.BeginStep(pos)
-		t.BeginChunk(pos)
-		err = run.runDynamicUntraced(segment, isCacheable)
-		t.EndChunk(pos, err)
-		t.EndStep(pos, err == nil || run.keepGoing && run.ctx.Err() == nil)
-	} else {
-		err = run.runDynamicUntraced(segment, isCacheable)
-	}
-	if err != nil {
-		return run.graph.NodeError(n, withoutNode(n, err))
-	}
-	return nil
 }

@@ -298,14 +298,14 @@ func TestTracerSeesPieces(t *testing.T) {
 	}
 	for _, threads := range []int{1, 2, 7} {
 		rec := &recorder{}
-		r, err := exec.NewRunner(g, asItIs, rec.options(threads))
+		r, err := compileParts(g, nil, rec.options(threads))
 		require.NoError(t, err)
 		_, err = r.Run(t.Context(), in(4))
 		require.NoError(t, err)
 		runs := follow(t, rec.take())
 		require.Len(t, runs, 5, "the whole, a segment, two calls of the graph within, a segment")
 		assert.Nil(t, runs[0].run.Parent)
-		assert.Same(t, g, runs[0].run.Graph)
+		assert.Same(t, r.FirstBinding().RunnableGraph, runs[0].run.Graph)
 		assert.Equal(t, 2, runs[0].run.Steps)
 		assert.Len(t, runs[0].done, 2)
 		assert.Equal(t, map[chunkOf]int{{0, 0, 0}: 1, {1, 0, 0}: 1}, runs[0].ended)
@@ -325,7 +325,7 @@ func TestTracerSeesPieces(t *testing.T) {
 		rec := &recorder{}
 		o := rec.options(2)
 		o.KeepGoing = keep
-		r, err := exec.NewRunner(g, asItIs, o)
+		r, err := compileParts(g, nil, o)
 		require.NoError(t, err)
 		_, err = r.Run(t.Context(), in(-4))
 		runs := follow(t, rec.take())

@@ -44,6 +44,7 @@ type Segment struct {
 
 	graph        *Graph
 	readsOffsets bool // an op of the segment depends on the offset of an operand within its storage
+	types        *segmentTypes
 }
 
 // Segments divides the graph into segments, and returns them in an order in which they can run. The graph must be
@@ -192,12 +193,14 @@ func (s *segmenter) formSegments(nodes []*Node) []Segment {
 		}
 	}
 	var segments []Segment
+	types := &segmentTypes{}
 	for round := range static {
 		if len(static[round]) > 0 {
-			segments = append(segments, Segment{Nodes: static[round], graph: s.graph})
+			segments = append(segments, Segment{Nodes: static[round], graph: s.graph, types: types})
 		}
 		for i := range dynamic[round] {
-			segments = append(segments, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: s.graph})
+			segments = append(segments, Segment{Nodes: dynamic[round][i : i+1 : i+1], Dynamic: true, graph: s.graph,
+				types: types})
 		}
 	}
 	connectSegments(s.graph, segments)
@@ -326,9 +329,13 @@ type segmentInputs struct {
 	metaOf func(*Value) (tensor.Meta, error) // returns the dtype and layout of a value in Segment.In
 	dataOf func(v *Value) *tensor.Tensor     // returns the tensor of an attribute's value; nil if it is not known
 	sizes  map[string]sym.Int                // sizes of the symbols of the graph
+	// symbols has the symbols of a graph that is made for all their sizes. Then declOf replaces metaOf, and the graph is
+	// not inferred.
+	symbols map[string]Bounds
+	declOf  func(*Value) Decl
 }
 
-// makeGraph returns the inferred graph of a segment for the given inputs.
+// makeGraph returns the graph of a segment for the given inputs. The graph is inferred, unless it has symbols.
 func (s *Segment) makeGraph(ctx context.Context, inputs segmentInputs) (*Graph, error) {
 	g := s.graph
 	built := New(g.Name, g.lookup)
@@ -337,6 +344,10 @@ func (s *Segment) makeGraph(ctx context.Context, inputs segmentInputs) (*Graph, 
 	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{}              // copied nodes keep their numbers
 	if g.places != nil {
 		built.places = nodePlaces{g.places} // positions of nodes in the model's file, for errors
+	}
+	if inputs.symbols != nil {
+		built.Symbols = inputs.symbols
+		built.assumeSizes()
 	}
 	importer := segmentImporter{graph: built, inputs: inputs, copies: map[*Value]*Value{}}
 	for _, n := range s.Nodes {
@@ -359,6 +370,9 @@ func (s *Segment) makeGraph(ctx context.Context, inputs segmentInputs) (*Graph, 
 	if err := built.Err(); err != nil {
 		return nil, err
 	}
+	if inputs.symbols != nil {
+		return built, nil
+	}
 	if s.Dynamic { // the node runs as it is, even if its number of iterations is known only now
 		return built, built.Infer()
 	}
@@ -380,6 +394,8 @@ func (importer segmentImporter) importValue(v *Value) (*Value, error) {
 	var imported *Value
 	if v.Const != nil {
 		imported = importer.graph.Constant(v.Name, v.Const)
+	} else if importer.inputs.declOf != nil {
+		imported = importer.graph.InputDecl(v.Name, importer.inputs.declOf(v))
 	} else if meta, err := importer.inputs.metaOf(v); err != nil {
 		return nil, err
 	} else {

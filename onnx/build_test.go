@@ -9,10 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -117,21 +117,13 @@ func runGraph(t testing.TB, g *graph.Graph, in map[string]*tensor.Tensor) map[st
 
 // execute runs a graph. If the graph is planned as a whole, it checks that the run executes the plan.
 func execute(g *graph.Graph, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	var planned *graph.Graph
-	plan := func(g *graph.Graph) (*graph.Graph, error) {
-		p, err := passes.Run(g, passes.Options{})
-		if err != nil {
-			return nil, err
-		}
-		planned = p.Graph
-		return p.Graph, nil
-	}
-	r, err := exec.NewRunner(g, plan, exec.Options{Threads: 2})
+	compiled, err := program.Compile(context.Background(), g, program.Options{Threads: 2, Strategy: layout.Propagate})
 	if err != nil {
 		return nil, err
 	}
-	if p := r.Program(); p != nil {
-		nodes := slices.DeleteFunc(slices.Clone(planned.Nodes), (*graph.Node).IsView)
+	if binding := compiled.FirstBinding(); !binding.Segmented() {
+		p := binding.Program
+		nodes := slices.DeleteFunc(slices.Clone(compiled.Planned().Nodes), (*graph.Node).IsView)
 		for i, s := range p.Steps() {
 			if i >= len(nodes) || s.Node != nodes[i] {
 				return nil, fmt.Errorf("step %d, %q, is not the node that was planned", i, s.Name)
@@ -141,7 +133,7 @@ func execute(g *graph.Graph, in map[string]*tensor.Tensor) (map[string]*tensor.T
 			return nil, fmt.Errorf("%d steps of %d nodes", len(p.Steps()), len(nodes))
 		}
 	}
-	return r.Run(context.Background(), in)
+	return compiled.Run(context.Background(), in)
 }
 
 func f32(shape []int, data ...float32) *tensor.Tensor {

@@ -148,7 +148,6 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[*wcsp.Solution]():    func(w *world) any { return w.solution() },
 	reflect.TypeFor[*exec.Program]():     func(w *world) any { return w.program() },
 	reflect.TypeFor[*exec.Session]():     func(w *world) any { return w.program().NewSession() },
-	reflect.TypeFor[*exec.Runner]():      func(w *world) any { return w.runner() },
 	reflect.TypeFor[*npz.Archive]():      func(w *world) any { return archive() },
 	reflect.TypeFor[*safetensors.File](): func(w *world) any { return w.file() },
 	reflect.TypeFor[*graphrun.Program](): func(w *world) any { return w.compiled() },

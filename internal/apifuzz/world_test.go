@@ -266,22 +266,6 @@ func (w *world) program() *exec.Program {
 	return p
 }
 
-func (w *world) runner() *exec.Runner {
-	r, err := exec.NewRunner(pick(w, []*graph.Graph{small(), dynamic()}), planned, exec.Options{})
-	if err != nil {
-		panic(err)
-	}
-	return r
-}
-
-func planned(g *graph.Graph) (*graph.Graph, error) {
-	p, err := passes.Run(g, passes.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return p.Graph, nil
-}
-
 // archive returns an npz file with two arrays.
 func archive() *npz.Archive {
 	var b bytes.Buffer

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
@@ -202,7 +201,7 @@ func (c *atenCase) refused(g *graph.Graph, in map[string]*tensor.Tensor) error {
 	if g.Err() != nil {
 		return nil
 	}
-	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+	r, err := compiled(g, 1)
 	if err == nil {
 		_, err = r.Run(context.Background(), in)
 	}
@@ -220,7 +219,7 @@ func (c *atenCase) compare(g *graph.Graph, in map[string]*tensor.Tensor) error {
 	if err != nil {
 		return fmt.Errorf("by reference: %w", err)
 	}
-	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 2})
+	r, err := compiled(g, 2)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
@@ -39,7 +38,7 @@ func checkRunAndSaved(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor
 	for _, g := range []*graph.Graph{g, again} {
 		ref, err := graph.Evaluate(g, in)
 		require.NoError(t, err)
-		r, err := exec.NewRunner(g, planned, exec.Options{Threads: 2})
+		r, err := compiled(g, 2)
 		require.NoError(t, err)
 		got, err := r.Run(context.Background(), in)
 		require.NoError(t, err)
@@ -126,7 +125,7 @@ func TestConstantsAreNotHandedOut(t *testing.T) {
 		first[0]).Output("k", k)
 	require.NoError(t, g.Err())
 	require.NoError(t, g.Infer())
-	r, err := exec.NewRunner(g, planned, exec.Options{})
+	r, err := compiled(g, 0)
 	require.NoError(t, err)
 	for _, yes := range []bool{true, false, true, false} {
 		out, err := r.Run(t.Context(), map[string]*tensor.Tensor{"trips": tensor.Must(tensor.FromSlice([]int64{0})),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
@@ -186,14 +187,7 @@ func TestOutputsOfSegmentsOwnTheirMemory(t *testing.T) {
 		for i := range 120 {
 			in["x"].SetFlat(i, tensor.FloatScalar(float64(i-60)))
 		}
-		plan := func(g *graph.Graph) (*graph.Graph, error) {
-			p, err := passes.Run(g, passes.Options{Strategy: s})
-			if err != nil {
-				return nil, err
-			}
-			return p.Graph, nil
-		}
-		r, err := exec.NewRunner(g, plan, exec.Options{})
+		r, err := program.Compile(t.Context(), g, program.Options{Strategy: s})
 		require.NoError(t, err)
 		got, err := r.Run(t.Context(), in)
 		require.NoError(t, err)

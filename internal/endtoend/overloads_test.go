@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
@@ -67,7 +66,7 @@ func TestOverloadsInFiles(t *testing.T) {
 	for _, g := range []*graph.Graph{g, again} {
 		ref, err := graph.Evaluate(g, in)
 		require.NoError(t, err)
-		r, err := exec.NewRunner(g, planned, exec.Options{Threads: 2})
+		r, err := compiled(g, 2)
 		require.NoError(t, err)
 		got, err := r.Run(context.Background(), in)
 		require.NoError(t, err)

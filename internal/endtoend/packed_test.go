@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -27,11 +27,7 @@ func TestWeightsArePackedOnceForAllClasses(t *testing.T) {
 
 	var mu sync.Mutex
 	packed := map[*tensor.Storage]int{}
-	r, err := exec.NewRunner(g, func(g *graph.Graph) (*graph.Graph, error) {
-		p, err := passes.Run(g, passes.Options{})
-		if err != nil {
-			return nil, err
-		}
+	count := passes.Pass{Name: "count", Doc: "counts packed constants", Run: func(p *passes.Plan) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, c := range p.Graph.Constants {
@@ -39,8 +35,9 @@ func TestWeightsArePackedOnceForAllClasses(t *testing.T) {
 				packed[c.Const.Storage()]++
 			}
 		}
-		return p.Graph, nil
-	}, exec.Options{})
+		return nil
+	}}
+	r, err := program.Compile(t.Context(), g, program.Options{Passes: append(passes.Passes(), count)})
 	require.NoError(t, err)
 	for _, n := range []int{20, 30, 40} {
 		mask := tensor.Zeros(tensor.Bool, rows)

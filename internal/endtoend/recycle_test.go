@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
@@ -24,7 +23,7 @@ func allocatedByRuns(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor,
 	t.Helper()
 	require.NoError(t, g.Err())
 	require.NoError(t, g.Infer())
-	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+	r, err := compiled(g, 1)
 	require.NoError(t, err)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	run := func() {

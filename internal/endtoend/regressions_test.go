@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -68,6 +69,11 @@ func planned(g *graph.Graph) (*graph.Graph, error) {
 		return nil, err
 	}
 	return p.Graph, nil
+}
+
+// compiled compiles a graph whose shapes may depend on data.
+func compiled(g *graph.Graph, threads int) (*program.Program, error) {
+	return program.Compile(context.Background(), g, program.Options{Threads: threads, Strategy: layout.Propagate})
 }
 
 // A slice must not replace its copy if a view counts offsets from the copy's start.
@@ -182,7 +188,7 @@ func TestDynamicAsStridedOfOtherLayout(t *testing.T) {
 	g.Output("y", op.AsStrided(x, []int{6}, []int{1}))
 	g.Output("n", g.Apply("nonzero", nil, x)[0])
 	require.NoError(t, g.Err())
-	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+	r, err := compiled(g, 1)
 	require.NoError(t, err)
 	in := tensor.Empty(tensor.Meta{DType: f32, Shape: []int{2, 3}, Strides: []int{1, 2}})
 	tensor.CopyElements(in, iota32(6, 2, 3))
@@ -198,7 +204,7 @@ func TestDynamicConstantOutputIsACopy(t *testing.T) {
 	c := g.Constant("c", iota32(3, 3))
 	g.Output("c", c).Output("n", g.Apply("nonzero", nil, x)[0])
 	require.NoError(t, g.Err())
-	r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+	r, err := compiled(g, 1)
 	require.NoError(t, err)
 	out, err := r.Run(context.Background(), map[string]*tensor.Tensor{"x": iota32(6, 2, 3)})
 	require.NoError(t, err)

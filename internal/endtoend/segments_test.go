@@ -8,12 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
-	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -82,19 +81,16 @@ func TestDetector(t *testing.T) {
 	require.NoError(t, err)
 	for _, s := range layout.All() {
 		var plans atomic.Int64
-		plan := func(g *graph.Graph) (*graph.Graph, error) {
-			plans.Add(1)
-			p, err := passes.Run(g, passes.Options{Strategy: s})
-			if err != nil {
-				return nil, err
-			}
-			return p.Graph, nil
-		}
 		var bits []float32
 		for _, threads := range []int{1, 2, 7} {
-			r, err := exec.NewRunner(g, plan, exec.Options{Threads: threads})
-			require.NoError(t, err)
 			plans.Store(0)
+			r, err := program.Compile(t.Context(), g, program.Options{Threads: threads, Strategy: s,
+				Progress: func(stage string) {
+					if stage == "planning" {
+						plans.Add(1)
+					}
+				}})
+			require.NoError(t, err)
 			for range 3 {
 				out, err := r.Run(context.Background(), in)
 				require.NoError(t, err)
@@ -114,7 +110,7 @@ func TestDetector(t *testing.T) {
 
 // BenchmarkDetector measures a run on an image with as many boxes as the one before.
 func BenchmarkDetector(b *testing.B) {
-	r, err := exec.NewRunner(detector(64), planned, exec.Options{Threads: 1})
+	r, err := compiled(detector(64), 1)
 	require.NoError(b, err)
 	in := image(64, 1)
 	for b.Loop() {
@@ -141,7 +137,7 @@ func BenchmarkLoop(b *testing.B) {
 			out := g.ApplyN("loop", 1, graph.Attrs{"body": body, "carried": 1}, trips, true, g.Input("x", f32, 2))
 			g.Output("y", out[0])
 			require.NoError(b, g.Err())
-			r, err := exec.NewRunner(g, planned, exec.Options{Threads: 1})
+			r, err := compiled(g, 1)
 			require.NoError(b, err)
 			in := map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice([]float32{3, 10}, 2))}
 			for b.Loop() {

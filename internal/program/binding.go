@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/lru"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
@@ -28,18 +31,21 @@ import (
 // lists of sizes in this file have one size for each open symbol, in the order of Program.openSymbols.
 //
 // A [Specialization] is a plan for many sets of sizes. The bindings for these sizes repeat its decisions.
+//
+// A graph whose shapes depend on data is not planned as a whole: runs find a binding for each of its parts (see
+// bindingForPart), which are in the same cache. Only the fields Plan, Program, failed and those that the cache needs are
+// set in the binding of a part, and call or parts.
 type Binding struct {
 	// Graph has sizes and is inferred. RunnableGraph is Graph without the nodes that inference rejected, or Graph itself if
 	// there are none. Both are nil in a binding that follows the decisions of a specialization (unless Options.KeepGoing is
 	// set), to save memory.
 	Graph, RunnableGraph *graph.Graph
-	// Plan is the plan of the graph. A graph whose shapes depend on data is planned in segments: Plan is then the plan of
-	// the segment that is compiled before the first run, or nil if no segment can be.
+	// Plan is the plan of the graph. If shapes depend on data, Plan is the plan of the part that is compiled before the
+	// first run, or nil if no part can be. It is nil in bindings of parts that runs compile, to save memory.
 	Plan *passes.Plan
-	// Program has the compiled steps of Plan. It is nil if Plan is nil.
+	// Program has the compiled steps of Plan, and is nil if no part was compiled before the first run.
 	Program *exec.Program
-	// Segment is the index of the segment that Plan plans. It is negative if no segment can be compiled before the
-	// first run.
+	// Segment is the index of the part that Plan plans. It is negative if no part can be compiled before the first run.
 	Segment     int
 	CompileTime time.Duration // of inference, planning and compilation
 
@@ -47,11 +53,13 @@ type Binding struct {
 	sizes         map[string]int
 	isHint        bool            // the sizes are typical, and the plan becomes a Specialization for other sizes
 	decisionsFrom *Specialization // the specialization with the decisions of Plan; nil if Plan is not shared
-	runner        *exec.Runner
-	rejected      graph.Errors  // nodes that inference rejected
-	done          chan struct{} // closed when compilation has ended and all other fields are set
-	err           error         // error of compilation
-	interrupted   bool          // whether compilation ended because the context of its caller ended
+	failed        graph.Errors    // nodes that inference or planning omitted, because of Options.KeepGoing
+	isPart        bool            // the binding of a part, whose inputs are in memory
+	parts         *partList       // nil if all shapes are known
+	call          *graph.Call     // of a part that is a dynamic node: the call of its op; otherwise nil
+	done          chan struct{}   // closed when compilation has ended and all other fields are set
+	err           error           // error of compilation
+	interrupted   bool            // whether compilation ended because the context of its caller ended
 
 	// packedConstants maps names of constants in Graph to the packed constants of the plan. The unpacked data was
 	// released from Graph: see release.
@@ -65,8 +73,16 @@ type Binding struct {
 	problemErr  error
 }
 
-// Segmented reports whether shapes depend on data, so that the graph is planned in segments during runs.
-func (b *Binding) Segmented() bool { return b.runner.Program() == nil }
+// Segmented reports whether shapes depend on data, so that the graph is planned in parts during runs.
+func (b *Binding) Segmented() bool { return b.parts != nil }
+
+// outputs returns the outputs of a run that planning did not remove.
+func (b *Binding) outputs() []graph.Output {
+	if b.parts != nil {
+		return b.parts.graph.Outputs
+	}
+	return b.Program.Outputs()
+}
 
 // sourceGraph returns the graph that was compiled. If that graph was released, it returns the graph of the only
 // binding.
@@ -78,12 +94,29 @@ func (p *Program) sourceGraph() *graph.Graph {
 }
 
 // bindingForSizes returns the binding for the given sizes of open symbols. Symbols without a given size have their
-// assumed sizes. The first caller compiles the binding. Other callers for the same sizes wait until it is compiled or
-// their own contexts end. If the context of the first caller ends, another caller compiles.
+// assumed sizes.
 func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isHint bool) (*Binding, error) {
 	sizes := p.listOfSizes(given)
 	created := &Binding{sizes: given, isHint: isHint, done: make(chan struct{})}
-	key := keyOf(sizes)
+	return p.cachedBinding(ctx, keyOf(sizes), created, func() error { return created.compile(ctx, p, sizes) })
+}
+
+// bindingForPart returns the binding of a part for the values that a run knows: [graph.Segment.Class] is the key. If
+// isWhole is false, the part lacks some nodes, and the binding is for this run alone.
+func (p *Program) bindingForPart(run *partsRun, part *graph.Segment, isWhole bool) (*Binding, error) {
+	created := &Binding{isPart: true, done: make(chan struct{})}
+	compile := func() error { return created.compilePart(run, part) }
+	if !isWhole {
+		return created, compile()
+	}
+	return p.cachedBinding(run.ctx, bindingKey{part: part, text: part.Class(run.knownValues)}, created, compile)
+}
+
+// cachedBinding returns the binding of a key. The first caller compiles it: it is `created`. Other callers wait until it
+// is compiled or their own contexts end. If the context of the first caller ends, another caller compiles. If memory is
+// short, cachedBinding empties the cache and compiles once more.
+func (p *Program) cachedBinding(ctx context.Context, key bindingKey, created *Binding, compile func() error) (*Binding,
+	error) {
 	for {
 		existing := p.bindings.Put(key, created) // the cached binding; if there is none, Put adds and returns created
 		if existing == created {
@@ -99,20 +132,31 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 	}
 	created.err = errors.New("compilation ended in a panic") // replaced if there is none
 	defer p.endCompilation(key, created)
-	created.err = created.compile(ctx, p, sizes)
+	created.err = compile()
+	isShortage := errors.As(created.err, new(*exec.MemoryError)) || errors.As(created.err, new(*tensor.MemoryError))
+	if isShortage && p.bindings.Clear() {
+		debug.FreeOSMemory() // collects the removed bindings now; otherwise their memory would still count as used
+		created.err = compile()
+	}
 	created.interrupted = created.err != nil && interrupt.Err(ctx) != nil
 	return created, created.err
 }
 
-// endCompilation updates the cache after the compilation of a binding, and releases the callers that wait for it.
-func (p *Program) endCompilation(key sizesKey, compiled *Binding) {
-	if compiled.err != nil {
-		// The next run tries again, because the error may be transient, such as a lack of memory.
+// endCompilation updates the cache after the compilation of a binding, and releases the callers that wait for it. The
+// next run tries again after an error, or if nodes of a part were omitted, because the reason may be transient, such as
+// a lack of memory.
+func (p *Program) endCompilation(key bindingKey, compiled *Binding) {
+	if compiled.err != nil || compiled.isPart && compiled.omitsNodes() {
 		p.bindings.Drop(key, compiled)
 	} else {
 		p.bindings.SetSize(key, compiled, compiled.estimatedBytes())
 	}
 	close(compiled.done)
+}
+
+// omitsNodes reports whether nodes were omitted.
+func (b *Binding) omitsNodes() bool {
+	return len(b.failed) > 0 || b.Program != nil && len(b.Program.Failed()) > 0
 }
 
 // compile infers, plans and compiles the program's graph for the sizes of all open symbols.
@@ -121,8 +165,8 @@ func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err
 	defer interrupt.Catch(&err) // converts the panic of interrupt.Check to an error
 	interrupt.Check(ctx)
 	start := time.Now()
+	defer func() { b.CompileTime = time.Since(start) }()
 	if bound, err := b.bind(ctx, owner, sizes); bound || err != nil {
-		b.CompileTime = time.Since(start)
 		return err
 	}
 	b.Graph, b.RunnableGraph = owner.graph, owner.graph
@@ -131,8 +175,43 @@ func (b *Binding) compile(ctx context.Context, owner *Program, sizes []int) (err
 			return err
 		}
 	}
-	b.CompileTime = time.Since(start)
 	return b.prepare(ctx, owner, sizes)
+}
+
+// compilePart infers, plans and compiles a part of a graph for the values that a run knows.
+func (b *Binding) compilePart(run *partsRun, part *graph.Segment) (err error) {
+	defer panics.Recover(&err)
+	if open, sizes := run.openProgram(part); open != nil {
+		if bound, err := b.bindPart(run.ctx, open, sizes); bound || err != nil {
+			return err
+		}
+	}
+	partGraph, err := part.At(run.ctx, run.knownValues)
+	if ended := interrupt.Err(run.ctx); ended != nil {
+		return ended
+	}
+	defer func() {
+		if partGraph != nil {
+			partGraph.SetContext(context.Background()) // the graph is cached, and must not keep the context of this run
+		}
+	}()
+	if err != nil { // inference has rejected a node
+		if !run.keepGoing || partGraph == nil || part.Dynamic {
+			return err
+		}
+		rejected := partGraph.InferAll()
+		b.failed, partGraph = partGraph.RootErrors(rejected), partGraph.WithoutRejected(rejected)
+	}
+	switch {
+	case part.Dynamic: // a single dynamic node
+		b.call = partGraph.Nodes[0].Call()
+		return nil
+	case partGraph.Dynamic(): // shapes inside the part are still unknown
+		b.parts = newPartList(partGraph)
+		return nil
+	}
+	return b.plan(run.ctx, run.owner, partGraph, planMode{inRun: !run.beforeRun,
+		keepGoing: run.keepGoing})
 }
 
 // infer sets Graph to a copy of the program's graph with sizes and types, and sets RunnableGraph.
@@ -153,7 +232,7 @@ func (b *Binding) infer(ctx context.Context, owner *Program) error {
 	rejected := b.Graph.InferAll()
 	interrupt.Check(ctx)
 	if len(rejected) > 0 {
-		b.rejected = b.Graph.RootErrors(rejected)
+		b.failed = b.Graph.RootErrors(rejected)
 		b.RunnableGraph = b.Graph.WithoutRejected(rejected)
 		b.RunnableGraph.SetContext(context.Background())
 	}
@@ -184,12 +263,25 @@ func (p *Program) bind(g *graph.Graph, openSizes map[string]int) error {
 	return nil
 }
 
-// withRejected adds the nodes that inference rejected to the error of a run.
-func (b *Binding) withRejected(err error) error {
-	if len(b.rejected) == 0 {
+// withFailed adds the nodes that failed before the run to err, the error of the run. Outputs that err lists as missing
+// count as not computed.
+func (b *Binding) withFailed(err error) error {
+	var incomplete *exec.Incomplete
+	if len(b.failed) == 0 || err != nil && !errors.As(err, &incomplete) {
 		return err
 	}
-	return exec.AddFailures(err, b.Graph, b.rejected, b.RunnableGraph.Outputs)
+	computed := map[string]bool{}
+	for _, output := range b.outputs() {
+		computed[output.Name] = true
+	}
+	failed := slices.Clone(b.failed)
+	if incomplete != nil {
+		failed = append(failed, incomplete.Failed...)
+		for _, missing := range incomplete.MissingOutputs {
+			delete(computed, missing.Output)
+		}
+	}
+	return exec.IncompleteError(b.Graph, failed, func(name string) bool { return computed[name] })
 }
 
 // Implementations describes runs with given sizes of the open symbols. It returns the implementations of all nodes, by
@@ -235,11 +327,11 @@ func (p *Program) Unplanned(ctx context.Context) (*Binding, error) {
 
 // bindings is a cache of bindings, bounded in their number and in the memory that they hold in addition to their
 // specializations.
-type bindings = lru.Cache[sizesKey, *Binding]
+type bindings = lru.Cache[bindingKey, *Binding]
 
 // maxBindings bounds the number of bindings, because the limit on memory alone would admit very many bindings of a
 // small graph.
-const maxBindings = 256
+const maxBindings = 1024
 
 // maxArenas is the number of bindings that keep the memory of their runs: the most recently used ones. The memory of
 // others is in the pool of the program, where the next binding finds it.
@@ -249,8 +341,12 @@ const maxArenas = 4
 const minBindingBytes = 24 << 20
 
 // maxBindingBytes returns the bound on the memory of all bindings, without the memory of runs: a sixteenth of the
-// memory of the constants, because a large graph has large bindings.
+// memory of the constants, because a large graph has large bindings. For a graph in parts, the bound includes the memory
+// of runs; 0 stands for a half of the memory of the machine.
 func (p *Program) maxBindingBytes() int {
+	if p.graph.Dynamic() {
+		return max(p.options.MemoryLimit, 0)
+	}
 	constants := 0
 	for _, v := range p.graph.Constants {
 		constants += v.Meta.Bytes()
@@ -261,18 +357,26 @@ func (p *Program) maxBindingBytes() int {
 // estimatedBytes estimates the memory of a binding, without the memory of its runs and without the constants that it
 // shares with its specialization.
 func (b *Binding) estimatedBytes() int {
-	const stepBytes = 2 << 10 // approximate size of the data structures of a step
-	if b.Program == nil {
+	const stepBytes = 2 << 10               // approximate size of the data structures of a step
+	if b.Program == nil || b.parts != nil { // the parts have their own bindings
 		return stepBytes
 	}
-	return stepBytes * b.Program.StepCount()
+	bytes := stepBytes * b.Program.StepCount()
+	if need := b.Program.Need(); b.isPart { // bindings of parts keep the memory of their runs: see dropSessions
+		bytes += need.Arena + need.Scratch
+		if b.decisionsFrom == nil {
+			bytes += need.Packed
+		}
+	}
+	return bytes
 }
 
-// dropSessions frees the sessions of the binding: the memory that it keeps for later runs.
+// dropSessions frees the sessions of the binding: the memory that it keeps for later runs. Each run of a graph in parts
+// uses the sessions of all parts, so bindings of parts keep them.
 func (b *Binding) dropSessions() {
 	select {
 	case <-b.done:
-		if b.Program != nil {
+		if b.Program != nil && !b.isPart && b.parts == nil {
 			b.Program.DropSessions()
 		}
 	default: // it is being compiled

@@ -151,8 +151,9 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 		return fmt.Errorf("compiling the plan for %s: %w", SizesText(b.sizes), err)
 	}
 	class.last.Store(&boundProgram{plan, b.Program})
-	b.Plan, b.decisionsFrom = plan.Plan, spec
-	b.runner = exec.RunnerOf(b.Program)
+	if b.decisionsFrom = spec; !b.isPart {
+		b.Plan = plan.Plan
+	}
 	return nil
 }
 

@@ -106,23 +106,24 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 // maxInlineSymbols is the number of open symbols up to which sizes are read and looked up without allocation.
 const maxInlineSymbols = 16
 
-// sizesKey is the key of a binding: the sizes of the open symbols. If there are more than maxInlineSymbols sizes, they
-// are stored as text.
-type sizesKey struct {
-	array [maxInlineSymbols]int
+// bindingKey is the key of a binding. The key of the whole graph has the sizes of the open symbols. If there are more
+// than maxInlineSymbols sizes, they are stored as text. The key of a part has the text of [graph.Segment.Class].
+type bindingKey struct {
+	part  *graph.Segment // nil for the whole graph
+	sizes [maxInlineSymbols]int
 	text  string
 }
 
 // keyOf returns the key of sizes. All keys of a program have the same number of sizes.
-func keyOf(sizes []int) (key sizesKey) {
+func keyOf(sizes []int) (key bindingKey) {
 	if len(sizes) > maxInlineSymbols {
 		var text []byte // fmt would make the sizes of every caller escape to the heap
 		for _, n := range sizes {
 			text = append(strconv.AppendInt(text, int64(n), 10), ' ')
 		}
-		return sizesKey{text: string(text)}
+		return bindingKey{text: string(text)}
 	}
-	copy(key.array[:], sizes)
+	copy(key.sizes[:], sizes)
 	return key
 }
 

@@ -61,6 +61,7 @@ func (o *Options) complete(g *graph.Graph) (err error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	o.Tracer = exec.SafeTracer(o.Tracer)
 	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
 	return nil
 }

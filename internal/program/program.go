@@ -62,7 +62,10 @@ type Program struct {
 
 	uploads  *exec.Uploads // the constants on the device
 	pool     *tensor.Pool  // recycles the memory of results; they refer to the pool, not to the program
-	bindings bindings
+	bindings bindings      // of the whole graph and of its parts
+
+	bodiesLock sync.Mutex                 // guards bodies
+	bodies     map[*graph.Graph]*partList // the bodies of loops and branches, in parts
 
 	planningLock    interrupt.Mutex // guards specializations and regions; held while a specialization is planned
 	specializations []*Specialization
@@ -160,7 +163,7 @@ func newProgram(g *graph.Graph, options Options) (*Program, error) {
 	if program.device, err = options.openDevice(); err != nil {
 		return nil, err
 	}
-	program.bindings = lru.NewWithIdle[sizesKey](maxBindings, program.maxBindingBytes(), maxArenas,
+	program.bindings = lru.NewWithIdle[bindingKey](maxBindings, program.maxBindingBytes(), maxArenas,
 		(*Binding).dropSessions)
 	program.defaults = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *graph.Value) bool { return v.Default == nil })
 	program.findOpenSymbols()
@@ -206,8 +209,13 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	if err != nil {
 		return nil, err
 	}
-	out, err := binding.runner.Run(ctx, in)
-	return out, binding.withRejected(err)
+	var out map[string]*tensor.Tensor
+	if binding.parts != nil {
+		out, err = p.runInParts(ctx, binding.parts, in, nil /* new tensors */)
+	} else {
+		out, err = binding.Program.Run(ctx, in)
+	}
+	return out, binding.withFailed(err)
 }
 
 // RunInto runs the program like [Program.Run], and writes outputs into the caller's tensors. The root package documents
@@ -221,12 +229,21 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 	if err != nil {
 		return err
 	}
-	if p.options.KeepGoing { // otherwise the runner checks them
-		if err := exec.CheckOutputs(binding.Graph.Outputs, out); err != nil {
-			return err
-		}
+	outputs := binding.outputs()
+	if p.options.KeepGoing { // some may be omitted
+		outputs = binding.Graph.Outputs
 	}
-	return binding.withRejected(binding.runner.RunInto(ctx, in, out))
+	if err := exec.CheckOutputs(outputs, out); err != nil {
+		return err
+	}
+	if binding.parts == nil {
+		return binding.withFailed(binding.Program.RunIntoNamed(ctx, in, out))
+	}
+	if out == nil {
+		out = map[string]*tensor.Tensor{} // otherwise runInParts makes new tensors
+	}
+	_, err = p.runInParts(ctx, binding.parts, in, out)
+	return binding.withFailed(err)
 }
 
 // Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of

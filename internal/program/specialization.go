@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"sync/atomic"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -22,6 +22,9 @@ type Specialization struct {
 	Decisions *passes.Decisions
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
+	// isFollowed is for the specialization of an open program: see openparts.go. It is set once a binding at other sizes
+	// than the hint follows the decisions.
+	isFollowed atomic.Bool
 
 	classLock interrupt.Mutex // guards classes
 	classes   []*class        // the first one contains the hint
@@ -94,6 +97,7 @@ func (p *Program) addSpecialization(spec *Specialization) int {
 // plan plans a specialization without compiling it.
 func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error) {
 	defer tensor.CatchMemory(&err)
+	owner.options.Progress("planning")
 	g, err := owner.GraphAt(ctx, spec.Hint)
 	if err != nil {
 		return err
@@ -133,15 +137,32 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 // prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it. sizes
 // has the sizes of the open symbols.
 func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) error {
-	if len(owner.openSymbols) == 0 || b.RunnableGraph.Dynamic() {
-		return b.plan(ctx, owner, planMode{})
+	runnable, err := b.RunnableGraph.Runnable()
+	if err != nil {
+		return err
+	}
+	if runnable.Dynamic() {
+		b.parts = newPartList(runnable)
+		return b.prepareFirstPart(ctx, owner)
+	}
+	mode := planMode{keepGoing: owner.options.KeepGoing}
+	if len(owner.openSymbols) == 0 {
+		return b.plan(ctx, owner, runnable, mode)
 	}
 	if b.isHint {
-		return b.planHint(ctx, owner, sizes)
+		mode.record = true
+		if err := b.plan(ctx, owner, runnable, mode); err != nil || len(b.failed) > 0 {
+			return err // at other sizes other nodes may be rejected, so the plan is not shared
+		}
+		b.decisionsFrom = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
+		defer owner.lock(ctx)()
+		owner.addSpecialization(b.decisionsFrom)
+		return nil
 	}
-	if owner.firstBinding != nil && len(b.rejected) == 0 { // after Compile, and if inference rejected no node
+	if owner.firstBinding != nil && len(b.failed) == 0 { // after Compile, and if inference rejected no node
 		for spec := range owner.specializationsFor(ctx, sizes) {
-			err := b.plan(ctx, owner, planMode{follow: spec.Decisions})
+			mode.follow = spec.Decisions
+			err := b.plan(ctx, owner, runnable, mode)
 			if err == nil {
 				b.decisionsFrom = spec
 				if !owner.options.KeepGoing { // whose runs read it
@@ -155,20 +176,33 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 			// Otherwise, for example, the decisions cannot be applied at these sizes.
 		}
 	}
-	return b.plan(ctx, owner, planMode{})
+	mode.follow = nil
+	return b.plan(ctx, owner, runnable, mode)
 }
 
-// planHint plans and compiles the graph for the sizes of a hint, and shares the decisions as a specialization.
-func (b *Binding) planHint(ctx context.Context, owner *Program, sizes []int) error {
-	if err := b.plan(ctx, owner, planMode{record: true}); err != nil {
-		return err
+// prepareFirstPart plans and compiles the first part whose shapes are known before a run, for inputs in the declared
+// layouts ([graph.Segment.GraphBeforeRun]).
+func (b *Binding) prepareFirstPart(ctx context.Context, owner *Program) error {
+	b.Segment = -1
+	run := &partsRun{partList: b.parts, owner: owner, ctx: ctx, keepGoing: owner.options.KeepGoing}
+	for i := range b.parts.parts {
+		part := &b.parts.parts[i]
+		interrupt.Check(ctx)
+		if g, err := part.GraphBeforeRun(ctx); err != nil || g == nil || g.Dynamic() {
+			continue // the part depends on data, or runs report the error
+		}
+		run.knownValues = make(map[*graph.Value]*tensor.Tensor, len(b.parts.graph.Inputs)+len(part.In))
+		for _, v := range slices.Concat(b.parts.graph.Inputs, part.In) {
+			run.knownValues[v] = &tensor.Tensor{Meta: v.Meta} // only the meta of the tensor is read
+		}
+		run.beforeRun = true
+		first, err := owner.bindingForPart(run, part, true /* all nodes */)
+		if err != nil {
+			return err
+		}
+		b.Segment, b.Plan, b.Program = i, first.Plan, first.Program
+		return nil
 	}
-	if len(b.rejected)+len(b.Plan.Failed) > 0 {
-		return nil // at other sizes other nodes may be rejected, so the plan is not shared
-	}
-	b.decisionsFrom = &Specialization{Hint: sizes, Decisions: b.Plan.Decisions, Plan: b.Plan}
-	defer owner.lock(ctx)()
-	owner.addSpecialization(b.decisionsFrom)
 	return nil
 }
 
@@ -183,48 +217,41 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 
 // planMode has the options of [Binding.plan]. The zero value makes a plan by a search.
 type planMode struct {
-	record bool              // whether the decisions are recorded for a specialization
-	follow *passes.Decisions // decisions to apply without a search; may be nil
+	record    bool              // whether the decisions are recorded for a specialization
+	follow    *passes.Decisions // decisions to apply without a search; may be nil
+	keepGoing bool              // whether nodes that fail are omitted
+	inRun     bool              // a run plans the part: the plan is neither written to Options.Dump nor kept
 }
 
-// plan plans and compiles the graph. The runner keeps the closure planGraph: a graph whose shapes depend on data is
-// planned segment by segment. The first segment that can be planned before a run is planned here, the others during
-// runs.
-func (b *Binding) plan(ctx context.Context, owner *Program, mode planMode) (err error) {
-	settings, beforeRun := owner.options, true // beforeRun is false when a run calls planGraph
-	planGraph := func(g *graph.Graph) (*graph.Graph, error) {
-		settings.Progress("planning")
-		options := owner.PlanOptions(ctx)
-		options.Record, options.Follow = mode.record, mode.follow
-		if beforeRun {
-			options.Dump = settings.Dump
-		} else {
-			options.Context = nil // a later segment is planned during a run, which supplies the context
-		}
-		planned, err := owner.runPasses(g, options)
-		if err != nil {
-			return nil, fmt.Errorf("%w (strategy %s)", err, settings.Strategy.Name())
-		}
-		if beforeRun {
-			b.Plan = planned
-		}
-		settings.Progress("compiling")
-		if len(planned.Failed) > 0 {
-			return planned.Graph, planned.Failed
-		}
-		return planned.Graph, nil
+// plan plans and compiles a graph whose shapes are known.
+func (b *Binding) plan(ctx context.Context, owner *Program, g *graph.Graph, mode planMode) error {
+	owner.options.Progress("planning")
+	options := owner.PlanOptions(ctx)
+	options.Record, options.Follow, options.KeepGoing = mode.record, mode.follow, mode.keepGoing
+	if !mode.inRun {
+		options.Dump = owner.options.Dump
 	}
-	start := time.Now()
-	b.runner, err = exec.NewRunner(b.RunnableGraph, planGraph, owner.execOptions(ctx))
+	planned, err := owner.runPasses(g, options)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w (strategy %s)", err, owner.options.Strategy.Name())
 	}
-	b.Program = b.runner.Program()
-	if b.Program == nil {
-		b.Segment, b.Program, err = b.runner.PrepareBeforeRun(ctx)
+	if !mode.inRun {
+		b.Plan = planned
 	}
-	beforeRun = false
-	b.CompileTime += time.Since(start)
+	return b.compilePlan(ctx, owner, planned, mode.keepGoing)
+}
+
+// compilePlan compiles a plan.
+func (b *Binding) compilePlan(ctx context.Context, owner *Program, planned *passes.Plan, keepGoing bool) (err error) {
+	owner.options.Progress("compiling")
+	compileOptions := owner.execOptions(ctx)
+	compileOptions.KeepGoing, compileOptions.InputsInMemory = keepGoing, compileOptions.InputsInMemory || b.isPart
+	b.Program, err = exec.Compile(planned.Graph, compileOptions)
+	if err == nil {
+		b.failed = append(b.failed, planned.Failed...)
+	} else if ended := interrupt.Err(ctx); ended != nil {
+		return ended
+	}
 	return err
 }
 

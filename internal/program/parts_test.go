@@ -1,0 +1,116 @@
+package program_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// selection is a network that applies a layer, and then a loop of three iterations, to the rows of x that a mask
+// selects. The body of the loop is a network over all rows.
+func selection(rows int) *graph.Graph {
+	const width = 24
+	r := rand.New(rand.NewPCG(3, 5))
+	weight := func(g *graph.Graph, name string, shape ...int) *graph.Value {
+		return g.Constant(name, randomFloats(r, shape...))
+	}
+	body := graph.New("body", kernels.Lookup)
+	body.Input("i", tensor.Int64)
+	body.Input("going", tensor.Bool)
+	state := body.InputDims("state", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "n"}, graph.Dim{Size: width})
+	next := op.Tanh(op.Add(op.Linear(state, weight(body, "v", width, width), nil), state))
+	body.Output("on", op.Ge(op.Sum(op.Abs(next)), 0)).Output("next", next).Output("row", op.Sum(next, op.SumAttrs{Dim: []int{0}}))
+
+	g := graph.New("selection", kernels.Lookup)
+	x, mask := g.Input("x", tensor.Float32, rows, 16), g.Input("mask", tensor.Bool, rows)
+	at := op.Squeeze(op.Nonzero(mask), op.SqueezeAttrs{Dim: []int{1}})
+	chosen := op.Relu(op.Linear(op.IndexSelect(x, at, 0), weight(g, "w", width, 16), weight(g, "b", width)))
+	looped := g.ApplyN("loop", 2, graph.Attrs{"body": body, "carried": 1}, 3, true, chosen)
+	g.Output("softmax", op.Softmax(op.Add(looped[0], chosen), 1)).Output("rows", looped[1])
+	return g.Output("wide", op.Matmul(op.Transpose(chosen, 0, 1), chosen))
+}
+
+// runSelection runs a program of selection for a mask with a number of rows.
+func runSelection(t *testing.T, p *program.Program, rows, count int) map[string]*tensor.Tensor {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(count), 9))
+	mask := make([]bool, rows)
+	for _, i := range r.Perm(rows)[:count] {
+		mask[i] = true
+	}
+	out, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x": randomFloats(r, rows, 16),
+		"mask": tensor.Must(tensor.FromSlice(mask, rows))})
+	require.NoError(t, err, "%d rows", count)
+	require.Equal(t, []int{count, 24}, out["softmax"].Shape)
+	return out
+}
+
+// The bits of a run are those of a new program, whatever ran before. Plans are shared: they are made for sizes that are
+// powers of two.
+func TestPartsSharePlans(t *testing.T) {
+	const rows = 70
+	for _, check := range []bool{false, true} {
+		var plans int
+		compile := func() *program.Program {
+			p, err := program.Compile(t.Context(), selection(rows), program.Options{Threads: 1, Check: check,
+				Progress: func(stage string) {
+					if stage == "planning" {
+						plans++
+					}
+				}})
+			require.NoError(t, err)
+			return p
+		}
+		shared := compile()
+		counts := append(rand.New(rand.NewPCG(1, 1)).Perm(rows)[:23], 0, 1)
+		rand.Shuffle(len(counts), func(i, k int) { counts[i], counts[k] = counts[k], counts[i] })
+		plans = 0
+		var outs []map[string]*tensor.Tensor
+		for _, count := range counts {
+			outs = append(outs, runSelection(t, shared, rows, count))
+		}
+		const parts, plansOfPart = 3, 9 + 6 // two parts and the body; 0, 1, 2, 4, ..., 128, and once repeated for 4, ..., 128
+		assert.LessOrEqual(t, plans, parts*plansOfPart, "other sizes are bound by templates")
+		for i, count := range counts {
+			for name, want := range runSelection(t, compile(), rows, count) {
+				require.Equal(t, elementsOf(t, want), elementsOf(t, outs[i][name]), "%s of %d rows, in the order %v", name,
+					count, counts)
+			}
+		}
+	}
+}
+
+// elementsOf returns the elements of a float tensor as text that has all their bits.
+func elementsOf(t *testing.T, x *tensor.Tensor) string {
+	list, err := tensor.ToSlice[float32](x)
+	require.NoError(t, err)
+	return fmt.Sprintf("%v %x", x.Meta, list)
+}
+
+// Runs at the same time share the plans of parts.
+func TestPartsAtOnce(t *testing.T) {
+	const rows = 40
+	p, err := program.Compile(t.Context(), selection(rows), program.Options{Threads: 2})
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	outs := make([]map[string]*tensor.Tensor, 24)
+	for i := range outs {
+		all.Go(func() { outs[i] = runSelection(t, p, rows, 3*i%rows) })
+	}
+	all.Wait()
+	for i := range outs {
+		for name, want := range runSelection(t, p, rows, 3*i%rows) {
+			require.Equal(t, elementsOf(t, want), elementsOf(t, outs[i][name]))
+		}
+	}
+}
