@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -126,8 +127,9 @@ func TestCachesGrow(t *testing.T) {
 		g := cachedDecoder(t)
 		plain, err := graphrun.Compile(g, graphrun.Options{Strategy: test.strategy})
 		require.NoError(t, err)
+		plans := 0
 		cached, err := graphrun.Compile(g, graphrun.Options{Strategy: test.strategy, Check: test.check,
-			Caches: graphrun.RecognizedCaches(capacity)})
+			Caches: graphrun.RecognizedCaches(capacity), Progress: func(string) { plans++ }})
 		require.NoError(t, err)
 		require.Len(t, cached.Caches(), 4)
 		assert.Equal(t, graphrun.GrowingCache{Input: "past_key_values.0.key", Output: "present.0.key", Axis: 2,
@@ -160,6 +162,7 @@ func TestCachesGrow(t *testing.T) {
 				caches[c.Input], copies[c.Input] = got[c.Output], want[c.Output]
 			}
 		}
+		assert.Equal(t, 2, plans, "only Compile plans and compiles; each length binds the plan")
 		in := decoderStep(random, test.batch, capacity, 1)
 		for name, x := range caches {
 			in[name] = x
@@ -168,4 +171,230 @@ func TestCachesGrow(t *testing.T) {
 		require.ErrorContains(t, err, "its capacity is 32")
 		require.ErrorContains(t, err, "33")
 	}
+}
+
+// cacheGraph parses a graph with the symbols P and S and the inputs past [1, 2, P, 4] and new [1, 2, S, 4].
+func cacheGraph(t *testing.T, nodes, outputs string) *graph.Graph {
+	g, err := graphfile.Parse(strings.NewReader(fmt.Sprintf(`{"version": 1, "symbols": {"P": {}, "S": {}}, "inputs": [
+		{"name": "past", "dtype": "float32", "shape": [1, 2, "P", 4]},
+		{"name": "new", "dtype": "float32", "shape": [1, 2, "S", 4]},
+		{"name": "index", "dtype": "int64", "shape": [1, 2, "S", 4]}], "nodes": [%s], "outputs": [%s]}`, nodes, outputs)),
+		kernels.Lookup, graphfile.Options{})
+	require.NoError(t, err)
+	return g
+}
+
+// presentNode and storeNodes compute the output present.
+const (
+	presentNode = `{"name": "present", "op": "cat", "inputs": ["past", "new"], "attrs": {"dim": 2}}`
+	storeNodes  = `{"name": "grown", "op": "constant_pad_nd", "inputs": ["past"], "attrs": {"pad": [0, 0, 0, "S"]}},
+		{"name": "present", "op": "scatter", "inputs": ["grown", "index", "new"], "attrs": {"dim": 2}}`
+)
+
+// Compile refuses a cache that is no store, and names what is wrong.
+func TestCachesRefused(t *testing.T) {
+	for _, test := range []struct {
+		nodes, outputs, want string
+		cache                graphrun.GrowingCache // the default is past, present, 2 and 16
+		options              graphrun.Options
+	}{
+		{nodes: presentNode, want: `no input "pust"; did you mean past?`, cache: graphrun.GrowingCache{Input: "pust"}},
+		{nodes: presentNode, want: `no output "presant"; did you mean present?`,
+			cache: graphrun.GrowingCache{Output: "presant"}},
+		{nodes: presentNode, want: `node "present" (cat) extends dimension 2, not 1`, cache: graphrun.GrowingCache{Axis: 1}},
+		{nodes: presentNode, want: "the capacity is -1", cache: graphrun.GrowingCache{Capacity: -1}},
+		{nodes: presentNode, want: "capacity is 1", cache: graphrun.GrowingCache{Capacity: 1}},
+		{nodes: `{"name": "present", "op": "cat", "inputs": ["new", "past"], "attrs": {"dim": 2}}`,
+			want: `"present" (cat), which extends "new", not input "past"`},
+		{nodes: `{"name": "present", "op": "neg", "inputs": ["past"]}`,
+			want: `"present" (neg), which is no concatenation of input "past"`},
+		{nodes: `{"name": "present", "op": "cat", "inputs": ["past", "new", "new"], "attrs": {"dim": 2}}`,
+			want: `"present" (cat), which does not write other values behind a value`},
+		{nodes: presentNode, outputs: `{"name": "present", "value": "past"}`, want: `output "present" is input "past" itself`},
+		{nodes: `{"name": "kept", "op": "nonzero", "inputs": ["past"]}, {"name": "present", "op": "cat", "inputs": ["kept", "kept"]}`,
+			want: `known only when the graph runs: it depends on node "kept" (nonzero)`},
+		{nodes: presentNode, outputs: `{"name": "present", "value": "present", "memory_format": "contiguous"}`,
+			want: "there is the pin contiguous"},
+		{nodes: storeNodes + `, {"name": "sum", "op": "sum", "inputs": ["past"]}`, outputs: `"present", "sum"`,
+			want: `node "sum" (sum) reads input "past", of which node "present" (scatter) may overwrite elements`},
+		{nodes: storeNodes + `, {"name": "sum", "op": "sum", "inputs": ["grown"]}`, outputs: `"present", "sum"`,
+			want: `node "sum" (sum) reads input "past"`},
+		{nodes: storeNodes, outputs: `"present", {"name": "same", "value": "past"}`, want: `output "same" reads input "past"`},
+		{nodes: presentNode, want: "KeepGoing", options: graphrun.Options{KeepGoing: true}},
+		{nodes: presentNode, want: `input "past" and output "present": one of them is part of two caches`,
+			options: graphrun.Options{Caches: []graphrun.GrowingCache{{Input: "past", Output: "present", Axis: 2, Capacity: 8}}}},
+		{nodes: strings.ReplaceAll(presentNode, `"present"`, `"other"`), outputs: `"other"`,
+			want:    "no input and output have the names of a cache",
+			options: graphrun.Options{Caches: graphrun.RecognizedCaches(8)}},
+	} {
+		if test.outputs == "" {
+			test.outputs = `"present"`
+		}
+		g := cacheGraph(t, test.nodes, test.outputs)
+		cache := graphrun.GrowingCache{Input: "past", Output: "present", Axis: 2, Capacity: 16}
+		if test.cache.Input != "" {
+			cache.Input = test.cache.Input
+		}
+		if test.cache.Output != "" {
+			cache.Output = test.cache.Output
+		}
+		if test.cache.Axis != 0 {
+			cache.Axis = test.cache.Axis
+		}
+		if test.cache.Capacity != 0 {
+			cache.Capacity = test.cache.Capacity
+		}
+		test.options.Caches = append(test.options.Caches, cache)
+		_, err := graphrun.Compile(g, test.options)
+		assert.ErrorContains(t, err, test.want)
+	}
+}
+
+// A run refuses tensors that are no caches before it writes anything.
+func TestCachesMisused(t *testing.T) {
+	g := cacheGraph(t, presentNode+`, {"name": "sum", "op": "sum", "inputs": ["present"]}`, `"present", "sum"`)
+	p, err := graphrun.Compile(g, graphrun.Options{
+		Caches: []graphrun.GrowingCache{{Input: "past", Output: "present", Axis: -2, Capacity: 16}}})
+	require.NoError(t, err)
+	inputs := func(past int) map[string]*tensor.Tensor {
+		in, err := p.CachesOf(map[string]*tensor.Tensor{"past": tensor.Zeros(tensor.Float32, 1, 2, past, 4),
+			"new": tensor.Zeros(tensor.Float32, 1, 2, 1, 4), "index": tensor.Zeros(tensor.Int64, 1, 2, 1, 4)})
+		require.NoError(t, err)
+		return in
+	}
+	in := inputs(3)
+	in["past"] = in["past"].Contiguous()
+	_, err = p.Run(t.Context(), in)
+	assert.ErrorContains(t, err, `input "past" is a cache with the strides [128, 64, 4, 1], but the tensor given for it has `)
+
+	in = inputs(0)
+	in["past"] = tensor.Zeros(tensor.Float32, 1, 2, 0, 4)
+	_, err = p.Run(t.Context(), in)
+	assert.Error(t, err, "an empty tensor has no memory for the new elements")
+
+	in = inputs(3)
+	short, err := tensor.FromStorage(in["past"].Meta, tensor.StorageOf(in["past"].Storage().Bytes()[:4*(64+4*3)]))
+	require.NoError(t, err)
+	in["past"] = short
+	_, err = p.Run(t.Context(), in)
+	assert.ErrorContains(t, err, `given for input "past" has 76 elements from its offset on, but the cache needs 80`)
+
+	in = inputs(3) // new is where the new elements are written
+	meta := in["past"].Meta
+	meta.Shape, meta.Offset = []int{1, 2, 1, 4}, 12
+	in["new"] = tensor.Must(in["past"].View(meta))
+	_, err = p.Run(t.Context(), in)
+	assert.ErrorContains(t, err, `input "past" is a cache, but shares memory with input "new"`)
+	meta.Offset = 16 // new is behind
+	in["new"] = tensor.Must(in["past"].View(meta))
+	_, err = p.Run(t.Context(), in)
+	assert.NoError(t, err)
+
+	in = inputs(3)
+	sum := tensor.Must(in["past"].View(tensor.Meta{DType: tensor.Float32, Offset: 12}))
+	assert.ErrorContains(t, p.RunInto(t.Context(), in, map[string]*tensor.Tensor{"sum": sum}),
+		`input "past" is a cache, but shares memory with the tensor given for output "sum"`)
+
+	_, err = p.CachesOf(map[string]*tensor.Tensor{"past": tensor.Zeros(tensor.Float32, 1, 2, 17, 4)})
+	assert.ErrorContains(t, err, `input "past" has size 17 in dimension 2, but its capacity is 16`)
+	_, err = p.CachesOf(nil)
+	assert.ErrorContains(t, err, `input "past" is missing`)
+}
+
+// RunInto needs no tensor for the output of a cache. It accepts the view of the cache, and copies to another tensor.
+func TestCachesInto(t *testing.T) {
+	g := cacheGraph(t, presentNode+`, {"name": "sum", "op": "sum", "inputs": ["present"]}`, `"present", "sum"`)
+	p, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(16)})
+	require.NoError(t, err)
+	ones, err := tensor.FromSlice([]float32{1, 1, 1, 1, 1, 1, 1, 1}, 1, 2, 1, 4)
+	require.NoError(t, err)
+	in, err := p.CachesOf(map[string]*tensor.Tensor{"past": tensor.Zeros(tensor.Float32, 1, 2, 3, 4), "new": ones,
+		"index": tensor.Zeros(tensor.Int64, 1, 2, 1, 4)})
+	require.NoError(t, err)
+	meta := in["past"].Meta
+	meta.Shape = []int{1, 2, 4, 4}
+	grown, other := tensor.Must(in["past"].View(meta)), tensor.Zeros(tensor.Float32, 1, 2, 4, 4)
+	for _, out := range []map[string]*tensor.Tensor{{}, {"present": grown}, {"present": other}} {
+		sum := tensor.Zeros(tensor.Float32)
+		out["sum"] = sum
+		tensor.CopyElements(grown, tensor.Zeros(tensor.Float32, 1, 2, 4, 4))
+		require.NoError(t, p.RunInto(t.Context(), in, out))
+		assert.Equal(t, 8.0, sum.At().Float())
+		assert.Equal(t, 1.0, grown.At(0, 1, 3, 3).Float())
+	}
+	assert.Equal(t, 1.0, other.At(0, 1, 3, 3).Float())
+	assert.Equal(t, 0.0, other.At(0, 1, 2, 3).Float())
+}
+
+// A plan with caches has no copy of the cache. A reader that needs dense rows has a copy, with a reason.
+func TestCachesInPlan(t *testing.T) {
+	const capacity, past = 64, 50
+	g := cachedDecoder(t)
+	hint := map[string]int{"B": 1, "S": 1, "P": past, "T": past + 1}
+	cached, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity), Hints: []map[string]int{hint}})
+	require.NoError(t, err)
+	assert.Empty(t, cached.Report().Copies)
+	stores := 0
+	for _, step := range cached.Report().Steps {
+		if step.Op == "append" {
+			stores++
+			assert.Less(t, step.CostNS, 2000.0, step.Name) // the price of a step
+		}
+		assert.NotContains(t, []string{"cat", "scatter", "constant_pad_nd"}, step.Op)
+	}
+	assert.Equal(t, 4, stores)
+
+	const toStrided = `{"name": "flat", "op": "view", "inputs": ["rows"], "attrs": {"size": [1, -1]}}`
+	g = cacheGraph(t, presentNode+`, {"name": "rows", "op": "contiguous", "inputs": ["present"]}, `+toStrided+
+		`, {"name": "y", "op": "neg", "inputs": ["flat"]}`, `"present", "y"`)
+	p, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity),
+		Hints: []map[string]int{{"S": 1, "P": past}}})
+	require.NoError(t, err)
+	require.Len(t, p.Report().Copies, 1)
+	assert.Equal(t, "present", p.Report().Copies[0].Value)
+	assert.Contains(t, p.Report().Copies[0].Why, "with stride 256 along dimension 1")
+}
+
+// A step allocates no memory for caches: it allocates less than a copy of one of four caches would need.
+func TestCachesAllocateLittle(t *testing.T) {
+	const capacity, batch, first = 20000, 1, 16000
+	g := cachedDecoder(t)
+	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1, Caches: graphrun.RecognizedCaches(capacity),
+		Hints: []map[string]int{{"B": 1, "S": 1, "P": first, "T": first + 1}}})
+	require.NoError(t, err)
+	caches, err := p.CachesOf(emptyCaches(g, batch))
+	require.NoError(t, err)
+	past := first
+	for name, cache := range caches {
+		meta := cache.Meta
+		meta.Shape = []int{batch, 2, past, 8}
+		caches[name] = tensor.Must(cache.View(meta))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	in := decoderStep(random, batch, past, 1)
+	step := func() {
+		in["mask"] = tensor.Zeros(tensor.Int64, batch, past+1)
+		in["positions"].Set(tensor.IntScalar(int64(past)), 0, 0)
+		for name, cache := range caches {
+			in[name] = cache
+		}
+		out, err := p.Run(t.Context(), in)
+		require.NoError(t, err)
+		for _, c := range p.Caches() {
+			caches[c.Input] = out[c.Output]
+		}
+		past++
+	}
+	for range 5 {
+		step()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		step()
+	}
+	runtime.ReadMemStats(&after)
+	perStep, oneCache := (after.TotalAlloc-before.TotalAlloc)/100, uint64(2*8*4*past)
+	t.Logf("%d bytes are allocated in a step; each of 4 caches has %d bytes", perStep, oneCache)
+	assert.Less(t, perStep, oneCache)
 }
