@@ -107,7 +107,7 @@ func (g *Graph) ExtensionOf(c GrowingCache) (extended *Node, extension Extension
 // Extension returns the extension that the node computes, in an inferred graph. It returns false if the result of the
 // node is no extension: see [Op.Extend].
 func (n *Node) Extension() (Extension, bool) {
-	if n == nil || n.Op == nil || n.Op.Extend == nil || len(n.In) == 0 || len(n.Out) != 1 || n.decodeAttrs() != nil ||
+	if n == nil || n.Op == nil || n.Op.Extend == nil || len(n.In) == 0 || len(n.Out) != 1 || n.Out[0] == nil || n.decodeAttrs() != nil ||
 		!n.Out[0].Meta.DType.Valid() {
 		return Extension{}, false
 	}

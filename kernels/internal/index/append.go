@@ -17,13 +17,13 @@ type appendAttrs struct {
 	Pad      []sym.Int `attr:"pad" default:"" doc:"numbers of zeros to append, as of constant_pad_nd; none: as many elements as src has"`
 }
 
-// Append extends a cache, and is not in the catalogue: [graph.Graph.StoreCaches] makes its nodes. The result is in the
+// appendOp extends a cache, and is not in the catalogue: [graph.Graph.StoreCaches] makes its nodes. The result is in the
 // memory of self, which has space for the capacity. Elements follow those of self along a dimension:
 //
 //	append(self, null, src)        the elements of src
 //	append(self, null, null)       zeros, as many as attribute pad says
 //	append(self, index, src)       zeros; then elements of src replace elements of the result, as in scatter
-var Append = kit.Define[*appendAttrs](graph.Op{
+var appendOp = kit.Define[*appendAttrs](graph.Op{
 	Semantics: graph.Semantics{
 		Name: "append", Doc: "Writes elements behind those of self along a dimension, in the memory of self, which is a cache.",
 		Params: []graph.Param{kit.Self, {Name: "index", Optional: true, IndexBound: func(c *graph.Call) int {
@@ -58,7 +58,7 @@ func AppendOf(dim int, pad any, self, src graph.Arg) graph.Extension {
 	if pad != nil {
 		attrs["pad"] = pad
 	}
-	return graph.Extension{Dim: dim, Op: Append, In: []graph.Arg{self, {}, src}, Attrs: attrs}
+	return graph.Extension{Dim: dim, Op: appendOp, In: []graph.Arg{self, {}, src}, Attrs: attrs}
 }
 
 // extendByScatter is [graph.Op.Extend] of scatter. self may be an extension by zeros.
