@@ -2,6 +2,7 @@ package endtoend_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -14,7 +15,9 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
+	pb "github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -141,12 +144,8 @@ func TestCachesGrow(t *testing.T) {
 		for past, tokens := 0, test.prompt; past+tokens <= capacity; past, tokens = past+tokens, 1 {
 			in := decoderStep(random, test.batch, past, tokens)
 			with := func(caches map[string]*tensor.Tensor) map[string]*tensor.Tensor {
-				all := map[string]*tensor.Tensor{}
-				for _, list := range []map[string]*tensor.Tensor{in, caches} {
-					for name, x := range list {
-						all[name] = x
-					}
-				}
+				all := maps.Clone(in)
+				maps.Copy(all, caches)
 				return all
 			}
 			want, err := plain.Run(t.Context(), with(copies))
@@ -397,4 +396,119 @@ func TestCachesAllocateLittle(t *testing.T) {
 	perStep, oneCache := (after.TotalAlloc-before.TotalAlloc)/100, uint64(2*8*4*past)
 	t.Logf("%d bytes are allocated in a step; each of 4 caches has %d bytes", perStep, oneCache)
 	assert.Less(t, perStep, oneCache)
+}
+
+// groupQueryModel returns a model with one GroupQueryAttention, as the builder of onnxruntime-genai writes it: the
+// numbers of valid keys follow from a mask.
+func groupQueryModel(t *testing.T, dtype pb.DataType) *graph.Graph {
+	node := func(op, domain string, in, out []string, attrs ...*pb.AttributeProto) *pb.NodeProto {
+		return &pb.NodeProto{OpType: op, Domain: domain, Input: in, Output: out, Attribute: attrs}
+	}
+	integer := func(name string, n int64) *pb.AttributeProto {
+		return &pb.AttributeProto{Name: name, Type: pb.AttributeInt, I: n}
+	}
+	value := func(name string, dtype pb.DataType, dims ...any) *pb.ValueInfoProto {
+		shape := &pb.TensorShapeProto{}
+		for _, dim := range dims {
+			declared := &pb.Dimension{}
+			if n, ok := dim.(int); ok {
+				declared.DimValue = new(int64(n))
+			} else {
+				declared.DimParam = dim.(string)
+			}
+			shape.Dim = append(shape.Dim, declared)
+		}
+		return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{TensorType: &pb.TensorType{ElemType: int32(dtype), Shape: shape}}}
+	}
+	int64s := func(name string, numbers ...int64) *pb.TensorProto {
+		return &pb.TensorProto{Name: name, DataType: int32(pb.Int64), Dims: []int64{int64(len(numbers))}, Int64Data: numbers}
+	}
+	past, present := []string{"past_key_values.0.key", "past_key_values.0.value"}, []string{"present.0.key", "present.0.value"}
+	g := &pb.GraphProto{Name: "attention", Node: []*pb.NodeProto{
+		node("ReduceSum", "", []string{"attention_mask", "one"}, []string{"counts"}, integer("keepdims", 1)),
+		node("Sub", "", []string{"counts", "one"}, []string{"lasts"}),
+		node("Cast", "", []string{"lasts"}, []string{"seqlens_k"}, integer("to", int64(pb.Int32))),
+		node("Shape", "", []string{"attention_mask"}, []string{"shape"}),
+		node("Gather", "", []string{"shape", "one"}, []string{"total64"}, integer("axis", 0)),
+		node("Cast", "", []string{"total64"}, []string{"total"}, integer("to", int64(pb.Int32))),
+		node("GroupQueryAttention", "com.microsoft", append(append([]string{"q", "k", "v"}, past...), "seqlens_k", "total"),
+			append([]string{"y"}, present...), integer("num_heads", 4), integer("kv_num_heads", 2)),
+	}, Initializer: []*pb.TensorProto{int64s("one", 1)}}
+	g.Input = append(g.Input, value("q", dtype, "batch_size", "sequence_length", 32),
+		value("k", dtype, "batch_size", "sequence_length", 16), value("v", dtype, "batch_size", "sequence_length", 16),
+		value("attention_mask", pb.Int64, "batch_size", "total_sequence_length"))
+	g.Output = append(g.Output, value("y", dtype, "batch_size", "sequence_length", 32))
+	for i := range past {
+		g.Input = append(g.Input, value(past[i], dtype, "batch_size", 2, "past_sequence_length", 8))
+		g.Output = append(g.Output, value(present[i], dtype, "batch_size", 2, "total_sequence_length", 8))
+	}
+	model, err := onnx.Parse(pb.Marshal(&pb.ModelProto{IrVersion: 8, Graph: g,
+		OpsetImport: []*pb.OperatorSetIDProto{{Version: 14}, {Domain: "com.microsoft", Version: 1}}}), "")
+	require.NoError(t, err)
+	loaded, err := model.Graph(onnx.Options{})
+	require.NoError(t, err)
+	return loaded
+}
+
+// GroupQueryAttention with caches gives the bits of copied caches, also if rows of the batch have fewer valid keys, whose
+// positions the new keys then overwrite. Its readers have no copies of the cache; float16 is converted.
+func TestCachesOfGroupQueryAttention(t *testing.T) {
+	const capacity, batch = 24, 2
+	for _, dtype := range []pb.DataType{pb.Float, pb.Float16} {
+		g := groupQueryModel(t, dtype)
+		plain, err := graphrun.Compile(g, graphrun.Options{})
+		require.NoError(t, err)
+		cached, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity)})
+		require.NoError(t, err)
+		assert.Empty(t, cached.Report().Copies)
+		for _, step := range cached.Report().Steps {
+			assert.NotContains(t, []string{"reshape", "cat", "constant_pad_nd", "scatter"}, step.Op, step.Name)
+		}
+		random := rand.New(rand.NewPCG(3, 4))
+		filled := func(shape ...int) *tensor.Tensor {
+			x := tensor.Zeros(g.Inputs[0].Meta.DType, shape...)
+			for i := range x.Numel() {
+				flat := tensor.Must(x.View(tensor.New(x.DType, x.Numel())))
+				flat.Set(tensor.FloatScalar(random.NormFloat64()), i)
+			}
+			return x
+		}
+		empty := func() map[string]*tensor.Tensor {
+			return map[string]*tensor.Tensor{"past_key_values.0.key": tensor.Zeros(g.Inputs[0].Meta.DType, batch, 2, 0, 8),
+				"past_key_values.0.value": tensor.Zeros(g.Inputs[0].Meta.DType, batch, 2, 0, 8)}
+		}
+		copies := empty()
+		caches, err := cached.CachesOf(empty())
+		require.NoError(t, err)
+		for past, tokens := 0, 3; past+tokens <= capacity; past, tokens = past+tokens, 1 {
+			mask := tensor.Zeros(tensor.Int64, batch, past+tokens)
+			for b := range batch {
+				valid := past + tokens
+				if b > 0 {
+					valid -= random.IntN(1 + past/2)
+				}
+				for i := range valid {
+					mask.Set(tensor.IntScalar(1), b, i)
+				}
+			}
+			in := map[string]*tensor.Tensor{"q": filled(batch, tokens, 32), "k": filled(batch, tokens, 16),
+				"v": filled(batch, tokens, 16), "attention_mask": mask}
+			with := func(caches map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+				all := maps.Clone(in)
+				maps.Copy(all, caches)
+				return all
+			}
+			want, err := plain.Run(t.Context(), with(copies))
+			require.NoError(t, err)
+			got, err := cached.Run(t.Context(), with(caches))
+			require.NoError(t, err)
+			for name := range want {
+				require.Equal(t, want[name].Contiguous().Storage().Bytes()[:want[name].Bytes()],
+					got[name].Contiguous().Storage().Bytes()[:want[name].Bytes()], "%s after %d", name, past)
+			}
+			for _, c := range cached.Caches() {
+				caches[c.Input], copies[c.Input] = got[c.Output], want[c.Output]
+			}
+		}
+	}
 }
