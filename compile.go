@@ -122,7 +122,41 @@ type Options struct {
 	// that was made from a stored plan has no proof of the plan's cost. Graphs with ops outside of package kernels are
 	// not stored; the plans of a user-defined strategy or list of passes are not stored.
 	Cache *Cache
+	// Caches are inputs that a run extends in place, such as the keys and values of earlier tokens: see [GrowingCache] and
+	// [RecognizedCaches].
+	Caches []GrowingCache
 }
+
+// GrowingCache is an input whose memory an output shares. The output is the input with further elements behind it along
+// a dimension. Without a cache, each run copies the input to the output. With it, a run writes only the new elements:
+//
+//	Options{Caches: []GrowingCache{{Input: "past", Output: "present", Axis: 2, Capacity: 2048}}}
+//
+// makes present = cat([past, new], 2) a store of new. The tensor of past, of shape [B, H, P, D], has the strides of
+// [B, H, 2048, D], and its storage has space for that many elements. The output is a view of the same storage of shape
+// [B, H, P+S, D], and the input of the next run. [Program.CachesOf] allocates caches once:
+//
+//	in, err := p.CachesOf(in)                // moves the caches, which may be empty, to memory of the capacity
+//	for {
+//		out, err := p.Run(ctx, in)
+//		for _, c := range p.Caches() {
+//			in[c.Input] = out[c.Output]
+//		}
+//		in["input_ids"] = next(out["logits"])
+//	}
+//
+// The input keeps its elements, except that a scatter, as in GroupQueryAttention of ONNX Runtime, may overwrite some. If
+// a run fails, elements behind those of the input are undefined. RunInto needs no tensor for the output.
+//
+// Compile fails if the output is no concatenation of the input and another value, or if something else reads an input
+// that a scatter overwrites. A run fails, and writes nothing, if the result would exceed the capacity, or if a tensor
+// has other strides, too little storage, or shares memory with another tensor of the run.
+type GrowingCache = graph.GrowingCache
+
+// RecognizedCaches stands for all caches whose inputs and outputs have the names that exporters give them, such as
+// past_key_values.0.key and present.0.key. Optimum, onnxruntime-genai and ONNX Runtime's scripts use such names.
+// [Program.Caches] lists the caches that were found; Compile fails if there are none, or if one of them cannot grow.
+func RecognizedCaches(capacity int) []GrowingCache { return []GrowingCache{{Capacity: capacity}} }
 
 // Cache is a directory of stored weights and plans: see [OpenCache].
 type Cache = diskcache.Cache

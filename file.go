@@ -85,6 +85,9 @@ func (l Loader) read(ctx context.Context, r io.Reader, name, dir string) (*File,
 	case len(l.Declared) > 0:
 		err = fmt.Errorf("%s: the shape of input %q is in the file: only those of ONNX models can be declared",
 			printable.Text(name), sorted.Keys(l.Declared)[0])
+	case len(l.Constants) > 0:
+		err = fmt.Errorf("%s: input %q cannot be a constant: only inputs of ONNX models can",
+			printable.Text(name), sorted.Keys(l.Constants)[0])
 	default:
 		err = f.parse(ctx, contents, dir)
 	}
@@ -132,6 +135,11 @@ func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err erro
 	}
 	for _, name := range sorted.Keys(f.Loader.Declared) {
 		if err := f.model.Declare(name, f.Loader.Declared[name]...); err != nil {
+			return program.WithFile(f.path, err)
+		}
+	}
+	for _, name := range sorted.Keys(f.Loader.Constants) {
+		if err := f.model.Fix(name, f.Loader.Constants[name]); err != nil {
 			return program.WithFile(f.path, err)
 		}
 	}

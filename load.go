@@ -11,6 +11,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/onnx"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Load reads a graph file (.json) or an ONNX model (.onnx) and infers its types. Symbolic sizes stay symbols. [Loader]
@@ -46,6 +47,9 @@ type Loader struct {
 	// Declared declares the shapes of inputs of an ONNX model, by name of the input, in which sizes may be symbols: see
 	// [onnx.Model.Declare].
 	Declared map[string][]graph.Dim
+	// Constants are inputs of an ONNX model that are constants, by name: see [onnx.Model.Fix]. For example, the value true
+	// of use_cache_branch selects a branch of a merged decoder.
+	Constants map[string]tensor.Scalar
 	// Lookup finds ops. If it is nil, the ops are those of package kernels. See [Lookup].
 	Lookup graph.Lookup
 	// Operators adds converters of ONNX operators that package onnx does not have. Replaced replaces converters of

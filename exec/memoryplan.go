@@ -118,8 +118,13 @@ func (m *memoryPlanner) waitForOperands(i int) {
 		}
 		address.storage = m.mergedRoot(address.storage)
 		operand := k - len(step.node.Out)
-		if operand >= 0 && m.isWrittenByStep(address.storage) && step.node.In[operand].Kind == graph.TensorArg {
-			m.addWait(i, m.writingStep.At(step.node.In[operand].Value.Root()))
+		if operand < 0 || step.node.In[operand].Kind != graph.TensorArg {
+			continue
+		}
+		root := step.node.In[operand].Value.Root()
+		isStored := root.Node != nil && m.program.storages[address.storage].kind == inInput // by a step: see caches.go
+		if isStored || m.isWrittenByStep(address.storage) {
+			m.addWait(i, m.writingStep.At(root))
 		}
 	}
 }

@@ -96,7 +96,8 @@ func planOutputs(outputs []graph.Output, omitted map[*graph.Value]bool) outputPl
 	for i, output := range outputs {
 		owner := output.Value.BufferOwner()
 		isInput := owner.Node == nil && owner.Const == nil
-		if omitted[output.Value] || isInput && (output.Base == "" || output.Base == owner.Name) {
+		isStored := output.Value.Root().ContainedIn == owner // in a cache
+		if omitted[output.Value] || isInput && (isStored || output.Base == "" || output.Base == owner.Name) {
 			continue
 		}
 		shared := sharedMemory{owner: owner, base: output.Base}

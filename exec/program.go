@@ -65,6 +65,7 @@ type Program struct {
 	directOutputs []bool         // indexed by output: a step can write the caller's tensor; see findDirectOutputs
 	overwrites    []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
 	constants     []addressRange // address ranges of constants, sorted
+	caches        []cache        // inputs that steps extend: see caches.go
 	readsStorage  bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
 
 	// The following fields are nil without [Options.KeepGoing].
@@ -169,6 +170,7 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	program.planMemory(options.Context) // also finds the steps that wait for others
 	program.cutSections(options.Costs, options.Base)
 	program.findConstants()
+	program.findCaches()
 	program.findDirectOutputs()
 	program.computeNeed()
 	interrupt.Check(options.Context)

@@ -53,6 +53,9 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 		if err := CheckOutput(output.Name, meta.DType, meta.Shape, given); err != nil {
 			return err
 		}
+		if program.isCacheOutput(i, given, inputs) {
+			continue
+		}
 		direct, err := program.checkWritable(i, inputs, outputs) // direct: a step may write the tensor
 		if err != nil {
 			return err
@@ -82,7 +85,12 @@ func coversStorage(meta tensor.Meta) bool { return meta.Offset == 0 && meta.IsNo
 // isAligned reports whether elements have the alignment that kernels require for writing: the size of an element, but
 // at most the size of a pointer.
 func isAligned(t *tensor.Tensor) bool {
-	return uintptr(t.Pointer())%uintptr(min(t.DType.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
+	return isAlignedAt(uintptr(t.Pointer()), t.DType)
+}
+
+// isAlignedAt is [isAligned] for an address.
+func isAlignedAt(address uintptr, dtype tensor.DType) bool {
+	return address%uintptr(min(dtype.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
 }
 
 // CheckOutput returns an error for a tensor that cannot receive an output of the given name, dtype and shape.
@@ -197,6 +205,9 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 		return err
 	}
 	if isGiven {
+		if s.program.isCacheOutput(i, outputs[i], inputs) {
+			return nil
+		}
 		return iter.CopyElements(ctx, outputs[i], result, s.program.threads)
 	}
 	s.passToCaller(result)

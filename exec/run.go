@@ -255,7 +255,7 @@ func (p *Program) checkRun(ctx context.Context, inputs, outputs []*tensor.Tensor
 			return err
 		}
 	}
-	return nil
+	return p.checkCaches(inputs, outputs)
 }
 
 // checkInput returns an error if a tensor cannot be input v.

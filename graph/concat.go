@@ -76,6 +76,9 @@ func (n *Node) concatDim() (dim int, ok bool) {
 // slice of this node's result, so this node need not copy it. It returns nil if the node does not concatenate, or if no
 // operand is in place.
 func (n *Node) operandsInPlace() []bool {
+	if len(n.Out) == 1 && n.Out[0].ContainedIn != nil && n.Out[0].isStored() {
+		return []bool{true}
+	}
 	if n.Op == nil || n.Op.ConcatDim == nil || len(n.Out) == 0 {
 		return nil
 	}
@@ -115,6 +118,8 @@ func (v *Value) checkContainedIn() error {
 	switch {
 	case whole == nil:
 		return nil
+	case v.isStored():
+		return v.checkStored()
 	case v.Alias != nil || v.Node == nil:
 		return fmt.Errorf("value %q is within %q, but is a view or not the result of a node", v.Name, whole.Name)
 	case whole.graph != v.graph || whole.Alias != nil || whole.Node == nil || whole.Node.Op.ConcatDim == nil:
@@ -125,6 +130,20 @@ func (v *Value) checkContainedIn() error {
 	if _, _, ok := v.sliceRanges(whole); !ok {
 		return fmt.Errorf("value %q, %v at %d, is not a slice of %q, %v at %d", v.Name, v.Meta, v.Meta.Offset, whole.Name,
 			whole.Meta, whole.Meta.Offset)
+	}
+	return nil
+}
+
+// isStored reports whether a node with [Facts.Stores] computes the value.
+func (v *Value) isStored() bool { return v.Node != nil && v.Node.Op != nil && v.Node.Op.Stores }
+
+// checkStored checks that the value of an op that Stores is in the memory of operand 0, an input.
+func (v *Value) checkStored() error {
+	whole, operand := v.ContainedIn, v.Node.In[0].Value
+	isInput := whole == operand && whole.Node == nil && whole.Const == nil
+	if !isInput || v.Alias != nil || v.Meta.DType != whole.Meta.DType || v.Meta.Offset != whole.Meta.Offset ||
+		!slices.Equal(v.Meta.Strides, whole.Meta.Strides) {
+		return fmt.Errorf("value %q, %v, is not in the memory of input %q, %v", v.Name, v.Meta, whole.Name, whole.Meta)
 	}
 	return nil
 }

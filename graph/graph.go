@@ -79,7 +79,8 @@ type Value struct {
 	// ContainedIn is the value whose memory contains this value as a slice. It is the result of a concatenation
 	// ([Op.ConcatDim]), which need not copy this value. Meta is a slice of ContainedIn.Meta. ContainedIn may be
 	// contained in another value. ContainedIn is nil for a value with separate memory. It is also nil for a view: see
-	// ContainedIn of the view's [Value.Root].
+	// ContainedIn of the view's [Value.Root]. The result of an op that Stores is within operand 0, an input whose memory
+	// extends beyond its Meta.
 	ContainedIn *Value
 	// Const has the data of a constant. Packed is set if these data are in the packed form of an implementation;
 	// [Value.Data] returns the unpacked data.

@@ -140,6 +140,10 @@ type Facts struct {
 	// change this layout.
 	ReadsStorage bool
 
+	// Stores means that the result is in the memory of operand 0, an input, behind whose elements the op writes others:
+	// see [Graph.StoreCaches]. Passes must not change the layout of operand 0.
+	Stores bool
+
 	// UnfusableReason is the reason, for reports, why nodes of the op cannot share loops with other nodes. For example,
 	// a scan carries a value from element to element. UnfusableReason is empty if the op can be fused, or if reports
 	// need no reason.
@@ -222,6 +226,10 @@ type Lowerings struct {
 	// products and conversions. Rewrite is called before composite nodes are decomposed; see [Rewrite]. If Rewrite is nil,
 	// nodes of the op are not rewritten.
 	Rewrite func(p *Parts, call *Call, a RewriteContext) (Rewrite, error)
+
+	// Extend describes the result of a node as an operand with further elements behind it, as in a concatenation. It
+	// returns false if the result is something else. If Extend is nil, no result of the op is an extension.
+	Extend func(n *Node) (Extension, bool)
 
 	// TakenBranch is for an op that runs one of several graphs, such as "if". If sizes determine the choice,
 	// TakenBranch returns the chosen graph and its operands. The nodes of that graph then replace the node: see

@@ -44,7 +44,7 @@ func memoryOf(g *graph.Graph) (sizes memory, ok bool) {
 	var moments []sym.Int
 	for i, n := range g.Nodes {
 		for _, v := range n.Out {
-			if v.Alias != nil {
+			if v.Alias != nil || n.Op.Stores { // a view, or in the memory of an input
 				continue
 			}
 			bytes := bufferElements(v).Mul(sym.Of(v.Type.DType.Size()))

@@ -137,6 +137,16 @@ func (m *Model) Declare(input string, dims ...graph.Dim) error {
 	return m.model.Declare(input, dims)
 }
 
+// Fix makes an input a constant, all of whose elements are the value. A size that the model does not declare as a number
+// is 1. If an If depends on the input, as on use_cache_branch in a decoder that optimum has merged from two, only the
+// branch that is taken is converted.
+func (m *Model) Fix(input string, value tensor.Scalar) error {
+	if err := m.checkOpened(); err != nil {
+		return err
+	}
+	return m.model.Fix(input, value)
+}
+
 // Signature returns a graph with the model's inputs and no nodes. It omits unsupported inputs, which [Model.Graph]
 // rejects. Inputs of unknown rank are [graph.Value.Dynamic]: Model.Graph needs their shapes.
 func (m *Model) Signature() (*graph.Graph, error) {

@@ -28,6 +28,14 @@ func placeResults(plan *Plan) error {
 	if plan.keepGoing { // if a node fails later and is removed, the concatenation would lack its slice
 		return nil
 	}
+	for _, n := range plan.Graph.Nodes {
+		if n.Op.Stores { // into the memory of an input
+			n.Out[0].ContainedIn = n.In[0].Value
+			if err := n.CheckProps(); err != nil {
+				return plan.Graph.NodeError(n, err)
+			}
+		}
+	}
 	plan.placeAtNodes(func(int) bool { return true })
 	plan.Note("%s", countText(len(plan.Placed), "value written in place", "values written in place"))
 	return nil

@@ -132,6 +132,10 @@ func (p *Plan) placementGroups() (groups [][]*graph.Value) {
 	isPlaced := func(v *graph.Value) bool { return p.decisionsToFollow.placedValues[v.Number()] }
 	groupOf := map[*graph.Value]int{}
 	for _, n := range p.Graph.Nodes {
+		if n.Op.Stores {
+			groupOf[n.In[0].Value], groupOf[n.Out[0]] = len(groups), len(groups)
+			groups = append(groups, []*graph.Value{n.In[0].Value, n.Out[0]})
+		}
 		if n.Op.ConcatDim == nil {
 			continue
 		}

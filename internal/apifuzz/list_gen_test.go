@@ -75,6 +75,7 @@ var listedFunctions = map[string]any{
 	"graphrun.Lookup":            graphrun.Lookup,
 	"graphrun.New":               graphrun.New,
 	"graphrun.OpenCache":         graphrun.OpenCache,
+	"graphrun.RecognizedCaches":  graphrun.RecognizedCaches,
 	"graphrun.Run":               graphrun.Run,
 	"graphrun.Strategies":        graphrun.Strategies,
 	"graphrun.StrategyNamed":     graphrun.StrategyNamed,

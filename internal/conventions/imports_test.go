@@ -227,7 +227,7 @@ var familyImports = map[string][]string{
 	"kernels/internal/quantized": {"conv", "compose", "kit", "pointwise", "pool", "product", "reduce", "view"},
 	"kernels/internal/recurrent": {"copies", "kit", "multiply", "pointwise"},
 	"kernels/internal/reduce":    {"compose", "copies", "folds", "kit", "pointwise", "view"},
-	"kernels/internal/view":      {"copies", "kit"},
+	"kernels/internal/view":      {"copies", "index", "kit"},
 	"kernels/internal/window":    {"copies", "kit"},
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 	Dump           io.Writer
 	Progress       func(stage string)
 	Cache          *diskcache.Cache
+	Caches         []graph.GrowingCache
 }
 
 // complete checks the options, copies the maps and slices that the caller may change, and sets defaults.
@@ -62,7 +63,7 @@ func (o *Options) complete(g *graph.Graph) (err error) {
 		o.Progress = func(string) {}
 	}
 	o.Tracer = exec.SafeTracer(o.Tracer)
-	o.Pins, o.Passes = maps.Clone(o.Pins), slices.Clone(o.Passes)
+	o.Pins, o.Passes, o.Caches = maps.Clone(o.Pins), slices.Clone(o.Passes), slices.Clone(o.Caches)
 	return nil
 }
 

@@ -159,6 +159,10 @@ func newProgram(g *graph.Graph, options Options) (*Program, error) {
 	}
 	program := &Program{graph: g, origin: weak.Make(g), options: options, fixedSizes: options.fixedSizes(g),
 		strideHints: map[string]int{}, hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
+	if err := program.storeCaches(); err != nil {
+		return nil, err
+	}
+	g = program.graph
 	var err error
 	if program.device, err = options.openDevice(); err != nil {
 		return nil, err

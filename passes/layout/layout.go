@@ -149,11 +149,11 @@ func (p *Problem) findOutputs() {
 // findReads counts the readers of outputs, and fixes the values whose storage an op reads.
 func (p *Problem) findReads() {
 	for _, n := range p.Graph.Nodes {
-		for _, arg := range n.In {
+		for i, arg := range n.In {
 			if arg.Kind != graph.TensorArg {
 				continue
 			}
-			if n.Op.ReadsStorage {
+			if n.Op.ReadsStorage || n.Op.Stores && i == 0 {
 				markWithRoots(p.fixed, arg.Value)
 				markWithRoots(p.readAsStorage, arg.Value)
 			}

@@ -7,6 +7,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -47,6 +48,7 @@ type flags struct {
 	// The compilation of the graph.
 	strategy        string
 	slack           command.Slack // the value of --slack
+	caches          command.Caches
 	threads         int
 	noFusion, exact bool
 	device          string
@@ -68,7 +70,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
 		return err
 	}
-	if err := f.slack.Check(cmd, f.strategy); err != nil {
+	if err := cmp.Or(f.slack.Check(cmd, f.strategy), f.caches.Check()); err != nil {
 		return err
 	}
 	if err := f.cache.Check(cmd); err != nil {
@@ -163,6 +165,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	command.CostsFlag(cmd, &f.costs)
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	f.slack.AddFlag(cmd)
+	f.caches.AddFlag(cmd)
 	command.HintFlag(cmd, &f.dims)
 	return cmd
 }
@@ -217,7 +220,8 @@ func compileRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runn
 	// The inputs are in memory before the graph is compiled.
 	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
 		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
-		Slack: f.slack.Option(), Progress: job.EnterPhaseBeforeRun, Cache: f.cache.Option()}
+		Slack: f.slack.Option(), Progress: job.EnterPhaseBeforeRun, Cache: f.cache.Option(),
+		Caches: f.caches.Option()}
 	if f.trace != "" || f.report != "" {
 		created.trace = &chromeTrace{}
 	}
@@ -229,9 +233,11 @@ func compileRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runn
 		options.Tracer = &created.observer
 	}
 	var err error
-	if created.program, err = f.ext.Compile(job.Context, workload.Graph, options); err == nil {
-		workload.DropConstants()
+	if created.program, err = f.ext.Compile(job.Context, workload.Graph, options); err != nil {
+		return created, err
 	}
+	workload.DropConstants()
+	created.in, err = created.program.CachesOf(created.in)
 	return created, err
 }
 

@@ -209,6 +209,9 @@ func (r *runner) runOnce(ctx context.Context, method callMethod, measured bool) 
 	}
 	if r.out == nil { // the first run, which never uses RunInto
 		r.out = emptyLike(out)
+		for _, c := range r.program.Caches() {
+			delete(r.out, c.Output) // RunInto writes it to the memory of the input
+		}
 	}
 	return nil
 }

@@ -37,13 +37,17 @@ func (c *Compile) Check(cmd *cobra.Command) error {
 	if _, err := c.ext.Declared(); err != nil {
 		return err
 	}
+	if _, err := c.ext.Constants(); err != nil {
+		return err
+	}
 	return c.cache.Check(cmd)
 }
 
 // Loader returns the loader of models.
 func (c *Compile) Loader() graphrun.Loader {
 	declared, _ := c.ext.Declared() // checked by Check
-	return graphrun.Loader{Declared: declared, Lookup: c.ext.Lookup, Operators: c.ext.Operators, Cache: c.cache.Option()}
+	constants, _ := c.ext.Constants()
+	return graphrun.Loader{Declared: declared, Constants: constants, Lookup: c.ext.Lookup, Operators: c.ext.Operators, Cache: c.cache.Option()}
 }
 
 // Options returns the options of [graphrun.Compile].

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // ParseDims parses values of --dim such as N=8, and returns the size of each symbol.
@@ -126,10 +127,33 @@ func DimFlag(cmd *cobra.Command, dims *[]string) {
 		NoSymbolsHelp)
 }
 
-// ShapeFlag adds --shape.
+// ShapeFlag adds --shape and --constant.
 func (e *Extensions) ShapeFlag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&e.shapes, "shape", nil, "shape of an input whose rank an ONNX model does not declare, as "+
 		"in `x=1,3,H,W` (repeatable); H and W are symbols, whose sizes --dim gives")
+	cmd.Flags().StringArrayVar(&e.constants, "constant", nil, "value of an input of an ONNX model that is the same in all "+
+		"runs, as in `use_cache_branch=true` (repeatable)")
+}
+
+// Constants returns the values of --constant by input.
+func (e *Extensions) Constants() (map[string]tensor.Scalar, error) {
+	constants := map[string]tensor.Scalar{}
+	for _, text := range e.constants {
+		name, valueText, ok := strings.Cut(text, "=")
+		if _, exists := constants[name]; !ok || name == "" || exists {
+			return nil, exit.UsageErrorf("--constant %s: want an input and its value, once for each input, as in x=true", text)
+		}
+		if number, err := strconv.ParseInt(valueText, 10, 64); err == nil {
+			constants[name] = tensor.IntScalar(number)
+		} else if number, err := strconv.ParseFloat(valueText, 64); err == nil {
+			constants[name] = tensor.FloatScalar(number)
+		} else if truth, err := strconv.ParseBool(valueText); err == nil {
+			constants[name] = tensor.BoolScalar(truth)
+		} else {
+			return nil, exit.UsageErrorf("--constant %s: want true, false or a number, not %q", text, valueText)
+		}
+	}
+	return constants, nil
 }
 
 // Declared returns the shapes of --shape by input.

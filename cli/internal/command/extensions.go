@@ -26,6 +26,7 @@ type Extensions struct {
 	AddedCommands   []*cobra.Command
 	lookup          graph.Lookup // set by Complete
 	shapes          []string     // the values of --shape
+	constants       []string     // the values of --constant
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name or with the

@@ -23,7 +23,11 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 	if err != nil {
 		return nil, err
 	}
-	l := graphrun.Loader{Declared: declared, Sizes: sizes, KeepGoing: keepGoing, Cache: cache, Lookup: e.Lookup,
+	constants, err := e.Constants()
+	if err != nil {
+		return nil, err
+	}
+	l := graphrun.Loader{Declared: declared, Constants: constants, Sizes: sizes, KeepGoing: keepGoing, Cache: cache, Lookup: e.Lookup,
 		Operators: e.Operators}
 	f, err := l.OpenContext(ctx, path)
 	if err != nil {

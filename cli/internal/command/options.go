@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
@@ -99,6 +100,31 @@ func (s *Slack) String() string { return s.text }
 
 // Option returns the value of graphrun.Options.Slack.
 func (s *Slack) Option() float64 { return s.share }
+
+// Caches is the flag --caches: the capacity of the caches of a decoder.
+type Caches struct{ capacity int }
+
+// AddFlag adds the flag.
+func (c *Caches) AddFlag(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&c.capacity, "caches", 0, "update the caches of a decoder (past_key_values.* and present.*, and "+
+		"similar names) in place; they have space for `N` tokens")
+}
+
+// Check rejects a negative capacity.
+func (c *Caches) Check() error {
+	if c.capacity < 0 {
+		return exit.UsageErrorf("--caches %d: want a positive number", c.capacity)
+	}
+	return nil
+}
+
+// Option returns the value of graphrun.Options.Caches.
+func (c *Caches) Option() []graphrun.GrowingCache {
+	if c.capacity == 0 {
+		return nil
+	}
+	return graphrun.RecognizedCaches(c.capacity)
+}
 
 // ThreadsFlag adds --threads.
 func ThreadsFlag(cmd *cobra.Command, p *int) {

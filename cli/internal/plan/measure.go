@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // stepTimer is an [exec.Tracer] that collects the times of steps, for runs of one worker. In a group of steps that run
@@ -65,13 +66,17 @@ const (
 func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, timer *stepTimer, doc *Document) error {
 	generated := inputs.Sources{} // no files, so that all inputs are generated
 	inputSet, err := generated.ReadValues(g, &inputs.Arrays{})
+	var values map[string]*tensor.Tensor
+	if err == nil {
+		values, err = compiled.CachesOf(inputSet.Values)
+	}
 	if err != nil {
 		return err
 	}
 	start, runs := time.Now(), 0
 	err = job.Do(progress.Running, func() error {
 		for ; runs < measureRuns || time.Since(start) < measureSpan; runs++ {
-			if _, err := compiled.Run(job.Context, inputSet.Values); err != nil {
+			if _, err := compiled.Run(job.Context, values); err != nil {
 				return inputSet.HintAtGeneratedValues(err)
 			}
 		}

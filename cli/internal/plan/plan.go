@@ -45,6 +45,7 @@ type flags struct {
 	device, costs    string
 	threads          int
 	slack            command.Slack
+	caches           command.Caches
 	solver           command.SolveLimit
 	problem          problemFlags
 	limits           limits
@@ -180,6 +181,7 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 	f.limits.addFlags(cmd)
 	f.solver.AddFlag(cmd)
 	f.slack.AddFlag(cmd)
+	f.caches.AddFlag(cmd)
 	f.problem.addFlags(cmd)
 }
 
@@ -194,7 +196,7 @@ func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
 	if f.measure && f.threads > 1 {
 		return nil, exit.UsageErrorf("--measure runs the plan with one worker: omit --threads %d", f.threads)
 	}
-	if err := f.limits.check(cmd); err != nil {
+	if err := cmp.Or(f.limits.check(cmd), f.caches.Check()); err != nil {
 		return nil, err
 	}
 	if err := f.solver.Check(); err != nil {
@@ -327,7 +329,7 @@ func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Pro
 // options returns the options that apply to every plan.
 func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
 	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
-		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), Threads: f.threads,
+		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), Threads: f.threads, Caches: f.caches.Option(),
 		MemoryLimit: -1} // the plan may be for another machine
 }
 

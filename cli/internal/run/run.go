@@ -48,6 +48,7 @@ type flags struct {
 	// The compilation of the graph.
 	strategy        string
 	slack           command.Slack
+	caches          command.Caches
 	dims, pins      []string
 	hints           []map[string]int // the sizes of --dim: see command.SplitHints
 	threads         int
@@ -101,6 +102,7 @@ inputs and outputs of some ONNX models, are arrays with numpy's dtype U or S.`,
 	command.PinFlag(cmd, &f.pins)
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	f.slack.AddFlag(cmd)
+	f.caches.AddFlag(cmd)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.DeviceFlag(cmd, &f.device)
@@ -150,7 +152,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	var out map[string]*tensor.Tensor
 	err = job.Do(progress.Running, func() (err error) {
-		out, err = compiled.Run(job.Context, work.inputs.Values)
+		values, err := compiled.CachesOf(work.inputs.Values)
+		if err == nil {
+			out, err = compiled.Run(job.Context, values)
+		}
 		return err
 	})
 	if err := work.merge(out, err); err != nil {
@@ -173,7 +178,7 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := f.ext.CheckStrategy(f.strategy); err != nil {
 		return err
 	}
-	if err := f.slack.Check(cmd, f.strategy); err != nil {
+	if err := cmp.Or(f.slack.Check(cmd, f.strategy), f.caches.Check()); err != nil {
 		return err
 	}
 	if err := f.cache.Check(cmd); err != nil {
@@ -224,7 +229,8 @@ func loadWork(ctx context.Context, path string, f flags) (w runWork, err error) 
 func (f *flags) compileOptions(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
 	return graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, Tracer: job,
 		InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
-		Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(), Cache: f.cache.Option()}
+		Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(), Cache: f.cache.Option(),
+		Caches: f.caches.Option()}
 }
 
 // writeOutputs writes the outputs to the file of --outputs, and prints them. With --keep-going it prints the outputs

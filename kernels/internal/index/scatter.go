@@ -113,6 +113,13 @@ func scatterOp(attrs *graph.Schema, name, doc string, example graph.Attrs,
 				}
 				return scatter.compile(c)
 			},
+			Extend: func(n *graph.Node) (graph.Extension, bool) {
+				scatter, err := checkedAttrsOf(n.Call())
+				if err != nil {
+					return graph.Extension{}, false
+				}
+				return extendByScatter(n, scatter)
+			},
 		},
 	})
 }

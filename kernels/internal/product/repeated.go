@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // repeatedSlices describes a value that repeats each slice of another value, the source, several times along one
@@ -22,6 +23,7 @@ type repeatedSlices struct {
 	// order is the permutation that addMatrices applies to the source with the unit dimension. Dimension i after the
 	// permutation is dimension order[i] before it. order is nil if dimensions are not permuted.
 	order []int
+	dtype tensor.DType // the dtype to which the elements of the source are converted; Invalid for none
 }
 
 // rewriteRepeated rewrites a product whose second operand repeats matrices as a product that reads each distinct matrix
@@ -76,10 +78,13 @@ func (r repeatedSlices) joinsRows(left graph.Arg) bool {
 	return r.dim == leftType.Rank()-3 && leftType.Shape[leftType.Rank()-2].Eq(sym.Of(1)).Holds()
 }
 
-// addMatrices adds up to two views of the source. The first view inserts the unit dimension, and the second permutes
-// the dimensions by order.
+// addMatrices converts the source if necessary, and adds up to two views of it. The first view inserts the unit
+// dimension, and the second permutes the dimensions by order.
 func (r repeatedSlices) addMatrices(builder *compose.Builder) graph.Arg {
 	distinct := graph.ArgOf(r.source)
+	if r.dtype != tensor.Invalid {
+		distinct = builder.Convert(r.dtype, distinct)
+	}
 	if r.lacksUnitDim {
 		distinct = builder.Add(view.Unsqueeze, graph.Attrs{"dim": r.sourceDim() + 1}, distinct)
 	}
@@ -99,7 +104,7 @@ func (r repeatedSlices) sourceDim() int {
 
 // findRepetition reports whether a value repeats another value, and describes the repetition. It recognizes three
 // forms: copies of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also
-// recognizes permutations of these forms. It follows at most depth nodes. Callers begin with maxChainLength.
+// recognizes permutations and conversions of these forms. It follows at most depth nodes. Callers begin with maxChainLength.
 func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	node := value.Node
 	if node == nil || node.Op == nil || node.Op.ReadsStorage || depth == 0 {
@@ -120,8 +125,15 @@ func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 		return repetitionByInterleave(source, value)
 	case node.Op == view.Cat || node.Op == view.Concat || node.Op == view.Concatenate:
 		return repetitionByConcat(node, value, depth-1)
-	case node.Op.Identity && value.Alias == nil && hasSameDType && sameSizes(value.Type.Shape, source.Type.Shape):
-		return findRepetition(source, depth-1) // a copy
+	case node.Op.Identity && value.Alias == nil && sameSizes(value.Type.Shape, source.Type.Shape):
+		r, ok = findRepetition(source, depth-1) // a copy, or a conversion
+		switch {
+		case ok && !hasSameDType && r.dtype != tensor.Invalid: // a second conversion
+			return r, false
+		case ok && !hasSameDType:
+			r.dtype = value.Type.DType
+		}
+		return r, ok
 	case node.Op.Kind == graph.View && hasSameDType: // a view that merges the broadcast dimension
 		return repetitionByBroadcast(source, value)
 	}
@@ -214,7 +226,7 @@ func repetitionByConcat(node *graph.Node, value *graph.Value, depth int) (r repe
 			return r, false
 		}
 		part, isRepetition := findRepetition(arg.Value, depth)
-		if !isRepetition || part.order != nil {
+		if !isRepetition || part.order != nil || part.dtype != tensor.Invalid {
 			return r, false
 		}
 		piece := part.repeatedPiece()

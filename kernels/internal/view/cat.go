@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -62,7 +63,7 @@ func defineJoin(attrs *graph.Schema, name, doc string, j joinOp, examples []grap
 		// ImagePreserving: the result is an image if the operands are images.
 		Facts: graph.Facts{WritesAnyDenseLayout: true, ImageRole: graph.ImagePreserving, SelectsElements: true,
 			ConcatDim: j.concatDim},
-		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile, j.forms)}},
+		Lowerings: graph.Lowerings{Impls: []graph.Impl{copies.JoinImpl(j.compile, j.forms)}, Extend: j.extend},
 	})
 }
 
@@ -120,6 +121,17 @@ func (j joinOp) concatDim(c *graph.Call) (int, bool) {
 		return 0, false
 	}
 	return dim, true
+}
+
+// extend is [graph.Op.Extend]: the second of two operands extends the first one.
+func (j joinOp) extend(n *graph.Node) (graph.Extension, bool) {
+	dim, ok := j.concatDim(n.Call())
+	out := n.Out[0].Meta
+	differs := func(a graph.Arg) bool { return a.Meta().DType != out.DType || a.Meta().Rank() != out.Rank() }
+	if !ok || len(n.In) != 2 || slices.ContainsFunc(n.In, differs) {
+		return graph.Extension{}, false
+	}
+	return index.AppendOf(dim, nil, n.In[0], n.In[1]), true
 }
 
 // partCopy is a copy of an operand to its part of the output.
@@ -201,10 +213,10 @@ func (j joinOp) ref(c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error
 		if source, err = source.View(tensor.New(source.DType, partMeta.Shape...)); err != nil {
 			return nil, err
 		}
-		kit.EachIndex(partMeta.Shape, func(index []int) {
-			outIndex := slices.Clone(index)
+		kit.EachIndex(partMeta.Shape, func(indices []int) {
+			outIndex := slices.Clone(indices)
 			outIndex[dim] += offset
-			out.Set(source.At(index...), outIndex...)
+			out.Set(source.At(indices...), outIndex...)
 		})
 		offset += partMeta.Shape[dim]
 	}

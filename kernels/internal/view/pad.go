@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
+	"github.com/graphrun/graphrun/kernels/internal/index"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -84,8 +85,39 @@ var ConstantPadNd = kit.Define[*constantPadAttrs](graph.Op{
 			attrs := kit.Attrs[*constantPadAttrs](c)
 			return compileConstantPad(c, kit.KnownSizes(attrs.Pad), attrs.Value)
 		}, func(c *graph.Call) []int { return padsBefore(kit.Attrs[*constantPadAttrs](c).Pad, c.Meta(0).Rank()) })},
+		Extend: extendByZeros,
 	},
 })
+
+// extendByZeros is [graph.Op.Extend] of constant_pad_nd, for zeros at the end of one dimension. A number of zeros that
+// depends on symbols may be 0 at the present sizes.
+func extendByZeros(n *graph.Node) (extension graph.Extension, ok bool) {
+	attrs, isPad := n.Attrs.(*constantPadAttrs)
+	if !isPad || attrs.Value.Complex() != 0 {
+		return extension, false
+	}
+	extended := -1 // the only element of pad that is not 0
+	for name, given := range n.AttrsAsGiven() {
+		if name != "pad" {
+			continue
+		}
+		list, _ := given.([]any)
+		for i, count := range attrs.Pad {
+			isText := i < len(list) && graph.ContainsText(list[i], func(string) bool { return true })
+			switch {
+			case !isText && count.Same(sym.Int{}):
+			case extended >= 0 || i%2 == 0:
+				return extension, false
+			default:
+				extended = i
+			}
+		}
+		if extended >= 0 {
+			return index.AppendOf(n.Out[0].Meta.Rank()-1-extended/2, given, n.In[0], graph.Arg{}), true
+		}
+	}
+	return extension, false
+}
 
 // inferPad infers the type of the result. Like at::pad, it applies the rules of constant_pad_nd in mode constant, and
 // limits the number of dimensions in all other modes.

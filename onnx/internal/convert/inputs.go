@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -107,6 +109,48 @@ func (m *Model) Declare(name string, dims []graph.Dim) error {
 	m.nameSymbols()
 	return nil
 }
+
+// Fix makes an input a constant, all of whose elements are the value. A size that is not declared as a number is 1.
+func (m *Model) Fix(name string, value tensor.Scalar) error {
+	main := m.file.Proto.Graph
+	i := slices.IndexFunc(main.Input, func(input *pb.ValueInfoProto) bool { return input.Name == name })
+	if i < 0 || main.Input[i].TensorType() == nil {
+		var names []string
+		for _, input := range main.Input {
+			names = append(names, input.Name)
+		}
+		return fmt.Errorf("the model has no input %q%s", name, suggest.ForUnknown(name, "inputs", slices.Values(names)))
+	}
+	declared := main.Input[i]
+	dtype, err := modelfile.DTypeOf(declared.TensorType().ElemType)
+	if err != nil || !value.IsSet() {
+		return fmt.Errorf("input %q cannot be the constant %v: %w", name, value, cmp.Or(err, errors.New("it has no value")))
+	}
+	constant := &pb.TensorProto{Name: name, DataType: declared.TensorType().ElemType}
+	elements := 1
+	if shape := declared.Shape(); shape != nil {
+		for _, dim := range shape.Dim {
+			size := int64(1)
+			if dim.DimValue != nil && *dim.DimValue >= 0 {
+				size = *dim.DimValue
+			}
+			constant.Dims = append(constant.Dims, size)
+			if size > maxFixed || elements*int(size) > maxFixed {
+				return fmt.Errorf("input %q has too many elements for a constant", name)
+			}
+			elements *= int(size)
+		}
+	}
+	constant.RawData = bytes.Repeat(value.Tensor(dtype).Storage().Bytes()[:dtype.Size()], elements)
+	main.Input = slices.Delete(slices.Clone(main.Input), i, i+1)
+	isReplaced := func(initializer *pb.TensorProto) bool { return initializer.Name == name }
+	main.Initializer = append(slices.DeleteFunc(slices.Clone(main.Initializer), isReplaced), constant)
+	m.nameSymbols()
+	return nil
+}
+
+// maxFixed is the greatest number of elements of an input that [Model.Fix] makes a constant.
+const maxFixed = 1 << 16
 
 // addModelInput adds an input to the graph. The strings of a tensor are replaced by integer codes.
 func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
