@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/graphrun/graphrun/internal/program"
 )
 
 // serverMetrics are the metrics of a server. Metrics that Triton also has keep the names of the Triton Inference
@@ -42,6 +46,8 @@ func newMetrics(s *Server) *serverMetrics {
 
 // families describes the metrics: the name, the type and the help text of each.
 var families = map[string][2]string{
+	"graphrun_plans_total":                   {"counter", "Number of plans that were made for a model."},
+	"graphrun_bindings_total":                {"counter", "Number of sets of sizes for which a plan was evaluated, by the sizes of the plan (anchor) and the guards of the class."},
 	"graphrun_queue_length":                  {"gauge", "Number of waiting requests."},
 	"http_server_request_duration_seconds":   {"histogram", "Duration of HTTP requests."},
 	"nv_inference_request_success":           {"counter", "Number of successful inference requests."},
@@ -53,9 +59,50 @@ var families = map[string][2]string{
 	"nv_inference_compute_infer_duration_us": {"counter", "Total duration of successful runs."},
 }
 
-// write writes the metrics in the text format of Prometheus, each family after its help text and type.
-func (s *serverMetrics) write(w io.Writer) {
+// addPlans adds the metrics of a model's plans to text, by family.
+func (m *model) addPlans(text map[string]*bytes.Buffer) {
+	loaded := (*program.Program)(m.program)
+	usage := loaded.Usage()
+	labels := fmt.Sprintf(`model="%s",version="%s"`, labelEscaper.Replace(m.name), labelEscaper.Replace(m.version))
+	fmt.Fprintf(text["graphrun_plans_total"], "graphrun_plans_total{%s} %d\n", labels, usage.Plans)
+	indices := map[string]int{} // by anchor: number of its classes so far
+	for _, class := range usage.Classes {
+		anchor := program.SizesText(loaded.SizesByName(class.Anchor))
+		var guards []string
+		for _, guard := range class.Guards {
+			guards = append(guards, guard.Cond.String())
+		}
+		fmt.Fprintf(text["graphrun_bindings_total"], "graphrun_bindings_total{%s,anchor=\"%s\",class=\"%d\",guards=\"%s\"} %d\n",
+			labels, labelEscaper.Replace(anchor), indices[anchor], labelEscaper.Replace(cut(strings.Join(guards, ", "))),
+			class.Bindings)
+		indices[anchor]++
+	}
+}
+
+// maxGuardsText is the maximum length of the guards in a label, in bytes. inspect.UsageOf returns all guards.
+const maxGuardsText = 200
+
+// cut cuts a text.
+func cut(text string) string {
+	if len(text) <= maxGuardsText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxGuardsText-3], "") + "..."
+}
+
+// write writes the metrics in the text format of Prometheus, each family after its help text and type. models are the
+// loaded models, by name.
+func (s *serverMetrics) write(w io.Writer, models map[string][]*model) {
+	plans := map[string]*bytes.Buffer{"graphrun_bindings_total": {}, "graphrun_plans_total": {}}
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		for _, m := range models[name] {
+			m.addPlans(plans)
+		}
+	}
 	var text bytes.Buffer
+	for _, family := range slices.Sorted(maps.Keys(plans)) {
+		text.Write(plans[family].Bytes())
+	}
 	s.set.WritePrometheus(&text)
 	last := ""
 	for line := range bytes.Lines(text.Bytes()) {

@@ -130,6 +130,8 @@ func TestRoutes(t *testing.T) {
 	}
 	assert.Contains(t, text, "\n# TYPE http_server_request_duration_seconds histogram\n")
 	assert.Contains(t, text, "\n# TYPE nv_inference_count counter\n")
+	assert.Contains(t, text, `graphrun_plans_total{model="many",version="10"} `)
+	described["graphrun_bindings_total"] = true // models without open sizes have no classes
 	assert.Len(t, described, len(families))
 }
 
@@ -158,6 +160,8 @@ func TestBitsOfNetworks(t *testing.T) {
 		alone[i] = ask(i)
 	}
 	before := m.metrics.executions.Get()
+	assert.Regexp(t, `graphrun_bindings_total{model="net",version="1",anchor="[^"]+",class="[0-9]",guards="[^"]{0,200}"} [1-9]`,
+		call(s, "GET", "/metrics", "").Body.String())
 	hold(s)
 	var wg sync.WaitGroup
 	for i := range clients {

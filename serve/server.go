@@ -253,7 +253,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) (route string, e
 			return path, err
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		s.metrics.write(w)
+		s.metrics.write(w, *s.models.Load())
 		return path, nil
 	}
 	name, version, action, ok := splitModelPath(path)

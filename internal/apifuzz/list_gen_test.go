@@ -89,6 +89,7 @@ var listedFunctions = map[string]any{
 	"inspect.LayoutRules":        inspect.LayoutRules,
 	"inspect.Report":             inspect.Report,
 	"inspect.Specializations":    inspect.Specializations,
+	"inspect.UsageOf":            inspect.UsageOf,
 	"inspect.ValueNamed":         inspect.ValueNamed,
 	"experiment.Advise":          experiment.Advise,
 	"experiment.Best":            experiment.Best,

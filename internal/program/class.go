@@ -27,6 +27,7 @@ type class struct {
 	template *passes.Template             // nil if bindings must be planned
 	last     atomic.Pointer[boundProgram] // of the latest binding
 	memory   exec.MemoryPlans             // of all bindings
+	bindings atomic.Int64                 // number of bindings
 }
 
 // boundProgram is the plan of a binding, and its program.
@@ -91,6 +92,7 @@ func (spec *Specialization) classesFor(ctx context.Context, p *Program, sizes []
 
 // newClass returns the class of sizes.
 func (p *Program) newClass(ctx context.Context, spec *Specialization, sizes []int) *class {
+	p.planCount.Add(1)
 	created := &class{}
 	plan, err := p.SymbolicPlanOf(ctx, spec, sizes)
 	interrupt.Check(ctx)
@@ -102,6 +104,38 @@ func (p *Program) newClass(ctx context.Context, spec *Specialization, sizes []in
 		created.template, _ = plan.plan.TemplateOver(p.openSymbols, plan.Name) // nil after an error
 	}
 	return created
+}
+
+// Usage tells how the runs of a program got their plans.
+type Usage struct {
+	Plans   int // how often passes have planned the graph or a part of it
+	Classes []ClassUsage
+}
+
+// ClassUsage describes a class: sizes for which a plan is evaluated instead of made.
+type ClassUsage struct {
+	Anchor   []int         // the sizes for which the plan was made, by open symbol
+	Guards   []graph.Guard // the conditions on sizes of the class
+	Bindings int           // number of sets of sizes for which the plan was evaluated
+}
+
+// Usage returns the use of plans so far. Parts whose shapes depend on data count as plans; their classes are not listed.
+func (p *Program) Usage() Usage {
+	if p.planCount == nil { // New did not make p
+		return Usage{}
+	}
+	usage := Usage{Plans: int(p.planCount.Load())}
+	for _, spec := range p.Specializations() {
+		unlock := spec.lockClasses(context.Background())
+		for _, class := range spec.classes {
+			if class.template != nil {
+				usage.Classes = append(usage.Classes, ClassUsage{Anchor: spec.Hint, Guards: class.guards,
+					Bindings: int(class.bindings.Load())})
+			}
+		}
+		unlock()
+	}
+	return usage
 }
 
 // bind compiles a binding by a template, without planning. It returns false if the sizes need a plan of their own.
@@ -151,6 +185,7 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 		return fmt.Errorf("compiling the plan for %s: %w", SizesText(b.sizes), err)
 	}
 	class.last.Store(&boundProgram{plan, b.Program})
+	class.bindings.Add(1)
 	if b.decisionsFrom = spec; !b.isPart {
 		b.Plan = plan.Plan
 	}

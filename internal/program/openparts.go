@@ -59,7 +59,7 @@ func (run *partsRun) openProgram(part *graph.Segment) (open *Program, sizes []in
 	fixed := g.BoundSizes()
 	maps.DeleteFunc(fixed, func(name string, _ int) bool { return slices.Contains(names, name) })
 	open = &Program{graph: g, options: owner.options, needsInference: true, openSymbols: names, fixedSizes: fixed,
-		pool: owner.pool, uploads: owner.uploads}
+		pool: owner.pool, uploads: owner.uploads, planCount: owner.planCount}
 	open.options.InputsInMemory = true
 	if run.forms == nil || len(run.forms) >= maxForms {
 		run.forms = map[formKey]*Program{}

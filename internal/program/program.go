@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	"github.com/graphrun/graphrun/exec"
@@ -59,6 +60,8 @@ type Program struct {
 	symbolDims      []inputSymbols       // their dimensions, for runs
 	refusedHints    []report.RefusedHint // hints, other than the first one, for which planning failed
 	firstBinding    *Binding             // of the first hint, or of the assumed sizes
+
+	planCount *atomic.Int64 // see Usage
 
 	uploads  *exec.Uploads // the constants on the device
 	pool     *tensor.Pool  // recycles the memory of results; they refer to the pool, not to the program
@@ -158,7 +161,8 @@ func newProgram(g *graph.Graph, options Options) (*Program, error) {
 		options.removeGroupPass()
 	}
 	program := &Program{graph: g, origin: weak.Make(g), options: options, fixedSizes: options.fixedSizes(g),
-		strideHints: map[string]int{}, hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads)}
+		strideHints: map[string]int{}, hasOwnPasses: hasOwnPasses, pool: new(tensor.Pool), uploads: new(exec.Uploads),
+		planCount: new(atomic.Int64)}
 	if err := program.storeCaches(); err != nil {
 		return nil, err
 	}

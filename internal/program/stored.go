@@ -24,6 +24,7 @@ import (
 
 // shareConstants replaces the data of large constants by entries of the cache.
 func (p *Program) shareConstants() {
+	p.planCount.Add(1)
 	cache := p.options.Cache
 	if cache == nil {
 		return
