@@ -3,12 +3,14 @@ package passes
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/internal/suggest"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Pass is one rewrite of the graph. [Run] checks that earlier passes have established the properties that a pass needs.
@@ -198,4 +200,129 @@ func inferTypes(plan *Plan) error {
 		plan.Note("%s", countText(len(rejected), "node refused", "nodes refused"))
 	}
 	return nil
+}
+
+// snapshot has the parts of a graph that determine the results of an evaluation. If the snapshots before and after a
+// pass are equal, the graph need not be evaluated again.
+type snapshot struct {
+	nodes   []nodeState
+	values  []valueState
+	outputs []graph.Output
+}
+
+// nodeState has the fields of a graph node that affect results.
+type nodeState struct {
+	node     *graph.Node
+	op       *graph.Op
+	operands []graph.Arg
+	results  []*graph.Value
+	attrs    any
+}
+
+// valueState has the fields of a graph value that affect results. Metas are immutable and need no copy.
+type valueState struct {
+	value              *graph.Value
+	meta               tensor.Meta
+	alias, containedIn *graph.Value
+	data               *tensor.Tensor
+	packed             *graph.Packed
+}
+
+// snapshotOf copies the lists of the graph, because passes may change these in place.
+func snapshotOf(g *graph.Graph) *snapshot {
+	s := &snapshot{outputs: slices.Clone(g.Outputs)}
+	for _, n := range g.Nodes {
+		s.nodes = append(s.nodes, nodeState{node: n, op: n.Op, operands: slices.Clone(n.In),
+			results: slices.Clone(n.Out), attrs: n.Attrs})
+	}
+	g.Values(func(v *graph.Value) {
+		s.values = append(s.values, valueState{value: v, meta: v.Meta, alias: v.Alias, containedIn: v.ContainedIn,
+			data: v.Const, packed: v.Packed})
+	})
+	return s
+}
+
+// equals reports whether two snapshots are equal. A nil snapshot equals none. Data are compared by their pointers, so a
+// change of elements in place is not found.
+func (s *snapshot) equals(other *snapshot) bool {
+	return s != nil && slices.Equal(s.outputs, other.outputs) &&
+		slices.EqualFunc(s.nodes, other.nodes, func(a, b nodeState) bool {
+			return a.node == b.node && a.op == b.op && slices.Equal(a.operands, b.operands) &&
+				slices.Equal(a.results, b.results) && reflect.DeepEqual(a.attrs, b.attrs)
+		}) &&
+		slices.EqualFunc(s.values, other.values, func(a, b valueState) bool {
+			return a.value == b.value && a.alias == b.alias && a.containedIn == b.containedIn && a.data == b.data &&
+				a.packed == b.packed && reflect.DeepEqual(a.meta, b.meta)
+		})
+}
+
+// uses holds the readers of each value.
+type uses struct {
+	readers  graph.ByValue[[]*graph.Node] // a node that reads the value as several operands is listed several times
+	isOutput map[*graph.Value]bool
+}
+
+// usesOf finds the readers of all values of a graph.
+func usesOf(g *graph.Graph) *uses {
+	result := &uses{graph.NewByValue[[]*graph.Node](g), make(map[*graph.Value]bool, len(g.Outputs))}
+	readerCounts, total := graph.NewByValue[int](g), 0
+	for arg := range tensorArgs(g) {
+		readerCounts.Set(arg.Value, readerCounts.At(arg.Value)+1)
+		total++
+	}
+	freeSlots := make([]*graph.Node, total) // one allocation for all lists of readers
+	for arg, n := range tensorArgs(g) {
+		if readerCount := readerCounts.At(arg.Value); readerCount > 0 { // the first operand with this value: reserve its list
+			readerCounts.Set(arg.Value, 0)
+			result.readers.Set(arg.Value, freeSlots[:0:readerCount])
+			freeSlots = freeSlots[readerCount:]
+		}
+		result.add(arg.Value, n)
+	}
+	for _, output := range g.Outputs {
+		result.isOutput[output.Value] = true
+	}
+	return result
+}
+
+// tensorArgs iterates over all operands that are values. Each operand comes with the node that reads it.
+func tensorArgs(g *graph.Graph) iter.Seq2[*graph.Arg, *graph.Node] {
+	return func(yield func(*graph.Arg, *graph.Node) bool) {
+		for _, n := range g.Nodes {
+			for i := range n.In {
+				if arg := &n.In[i]; arg.Kind == graph.TensorArg && !yield(arg, n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// add records that node n reads v.
+func (u *uses) add(v *graph.Value, n *graph.Node) { u.readers.Set(v, append(u.readers.At(v), n)) }
+
+// redirect makes all readers of `from`, outputs included, read `replacement`.
+func (u *uses) redirect(g *graph.Graph, from, replacement *graph.Value) {
+	for _, n := range u.readers.At(from) {
+		for i := range n.In {
+			if n.In[i].Value == from {
+				n.In[i].Value = replacement
+			}
+		}
+		for _, v := range n.Out {
+			if v.Alias == from {
+				v.Alias = replacement
+			}
+		}
+		u.add(replacement, n)
+	}
+	u.readers.Set(from, nil)
+	if u.isOutput[from] {
+		for i := range g.Outputs {
+			if g.Outputs[i].Value == from {
+				g.Outputs[i].Value = replacement
+			}
+		}
+		u.isOutput[replacement] = true
+	}
 }
