@@ -6,17 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/graphdigest"
+	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
 // CertificateVersion is the version of certificate files.
@@ -256,4 +262,280 @@ func addPins(g *graph.Graph, list []CertifiedPin) error {
 		}
 	}
 	return nil
+}
+
+// Verdict is the result of checking a certificate.
+type Verdict struct {
+	Optimal   bool           `json:"optimal" doc:"Whether it is proved that the cost is the least among the forms considered, at the stated prices."`
+	CostNS    float64        `json:"cost_ns" doc:"The recomputed cost of the plan, in nanoseconds."`
+	BoundNS   float64        `json:"lower_bound_ns" doc:"The proved lower bound on the cost of any plan, in nanoseconds."`
+	Strategy  string         `json:"strategy" doc:"The strategy that made the plan."`
+	Digest    string         `json:"digest" doc:"The sha256 of the graph."`
+	Sizes     map[string]int `json:"sizes" doc:"The sizes of symbols for which the certificate holds."`
+	Variables int            `json:"variables" doc:"The number of decisions."`
+	Factors   int            `json:"factors" doc:"The number of cost tables."`
+	// Copies is nil if the certificate proves nothing about copies.
+	Copies *CopiesVerdict `json:"copies,omitzero" doc:"What is proved about copies; left out if the certificate has no such proof."`
+}
+
+// CopiesVerdict is the part of a verdict about the copies of a plan.
+type CopiesVerdict struct {
+	Slack       float64 `json:"slack" doc:"The share of the lower bound by which the plan may cost more."`
+	Copies      int     `json:"copies" doc:"The recomputed number of copies of the plan."`
+	Bytes       int64   `json:"bytes" doc:"The total bytes of the copies; the bytes of each copy are rounded up to whole units."`
+	UnitBytes   int64   `json:"unit_bytes" doc:"The bytes of a unit; 0: memory does not count."`
+	AtLeast     int     `json:"at_least" doc:"The proved lower bound on the number of copies of the plans within the slack."`
+	Fewest      bool    `json:"fewest" doc:"Whether it is proved that no plan within the slack has fewer copies."`
+	LeastMemory bool    `json:"least_memory" doc:"Whether it is proved that, among the plans of least cost with this number of copies, none has fewer bytes of copies (in units)."`
+}
+
+// Verify checks a certificate against a graph as it was loaded. With the sizes, pins and profile of the certificate, it
+// states the layout problem as a weighted constraint satisfaction problem ([wcsp.Problem]). It compares this problem
+// with the certificate's problem, entry by entry. It recomputes the cost of the chosen plan, and checks the proof of
+// the bound with code that is independent of the solver. The error says which check fails. The graph is not changed.
+//
+// A valid certificate proves that no choice of the problem costs less at the prices of the profile. It does not prove
+// that the problem states all choices, or that the prices are correct.
+func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
+	return VerifyContext(context.Background(), g, c)
+}
+
+// VerifyContext is [Verify] with a context. If the context ends first, the error wraps [context.Cause].
+func VerifyContext(ctx context.Context, g *graph.Graph, certificate *Certificate) (*Verdict, error) {
+	if ctx == nil {
+		return nil, program.ErrNoContext
+	}
+	verdict, err := certificate.verify(ctx, g)
+	if ended := interrupt.Err(ctx); err != nil && ended != nil {
+		return nil, fmt.Errorf("verifying the certificate: %w", ended)
+	}
+	return verdict, err
+}
+
+// verify is [VerifyContext]. Its parts panic when the context ends (see [interrupt.Check]), and verify returns an error
+// instead. It checks, in this order: the digests of the options and the profile, the problem of the graph, the solution
+// and the proof of its bound, and the proof about copies.
+func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, err error) {
+	defer interrupt.Catch(&err)
+	interrupt.Check(ctx)
+	if c == nil {
+		return nil, errors.New("the certificate is nil")
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if err := c.checkDigests(); err != nil {
+		return nil, err
+	}
+	model, err := c.rebuild(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	problem := model.WCSP
+	if err := checkSameProblem(problem, c.Problem); err != nil {
+		return nil, fmt.Errorf("the problem of the certificate differs from the problem of the graph: %w", err)
+	}
+	if err := verify.SolutionContext(ctx, problem, c.Solution); err != nil {
+		return nil, err
+	}
+	solution := c.Solution
+	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, CostNS: float64(solution.Cost) / machine.PSPerNS,
+		BoundNS: float64(solution.Bound) / machine.PSPerNS, Strategy: c.Options.Strategy, Digest: c.Graph.Digest,
+		Sizes: c.sizes(), Variables: len(problem.Variables), Factors: len(problem.Factors)}
+	if c.Copies != nil {
+		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
+			return nil, fmt.Errorf("copies: %w", err)
+		}
+		verdict.Optimal, verdict.CostNS = c.Copies.Cost == solution.Bound, float64(c.Copies.Cost)/machine.PSPerNS
+	}
+	return verdict, nil
+}
+
+// checkDigests returns an error if the options or the profile were changed after the certificate was made.
+func (c *Certificate) checkDigests() error {
+	for _, section := range []struct {
+		name, certifiedDigest string
+		content               any
+	}{{"the options", c.OptionsDigest, c.Options}, {"the profile", c.ProfileDigest, c.Profile}} {
+		if digest := machine.DigestOfJSON(section.content); digest != section.certifiedDigest {
+			return fmt.Errorf("the digest of %s is %s, not the certified %s", section.name, shortDigest(digest),
+				shortDigest(section.certifiedDigest))
+		}
+	}
+	return nil
+}
+
+// shortDigest returns the first 12 digits of a digest, for messages.
+func shortDigest(digest string) string { return digest[:min(12, len(digest))] }
+
+// rebuild states the problem of a graph with the options of the certificate.
+func (c *Certificate) rebuild(ctx context.Context, g *graph.Graph) (*layout.Model, error) {
+	if g == nil {
+		return nil, errors.New("the graph is nil")
+	}
+	if err := g.Err(); err != nil {
+		return nil, err
+	}
+	pinned := g.Clone()
+	if err := addPins(pinned, c.Options.Pins); err != nil {
+		return nil, fmt.Errorf("the graph differs from the certified graph: %w", err)
+	}
+	if err := c.checkSymbols(pinned); err != nil {
+		return nil, err
+	}
+	if err := c.checkDevice(); err != nil {
+		return nil, err
+	}
+	options := program.Options{Sizes: c.Options.Sizes, NoFusion: c.Options.NoFusion, Exact: c.Options.Exact,
+		Device: c.Options.Device, Costs: c.Profile, MemoryLimit: c.Options.MemoryLimit}
+	planned, err := program.New(pinned, options)
+	if err != nil {
+		return nil, fmt.Errorf("the graph differs from the certified graph: %w", err)
+	}
+	binding, err := planned.Unplanned(ctx)
+	if err != nil {
+		return nil, err
+	}
+	digest, err := digestOf(ctx, binding.Graph)
+	if err != nil {
+		return nil, err
+	}
+	if digest != c.Graph.Digest {
+		return nil, fmt.Errorf("the graph differs from the certified graph: its digest is %s, not %s", shortDigest(digest),
+			shortDigest(c.Graph.Digest))
+	}
+	problem, err := planned.ProblemOf(ctx, binding)
+	if err != nil {
+		return nil, err
+	}
+	problem.Graph.SetContext(ctx)
+	return layout.NewModel(problem)
+}
+
+// checkSymbols returns an error if the graph lacks a symbol whose size the certificate states, or if the certificate
+// states two sizes of a symbol.
+func (c *Certificate) checkSymbols(g *graph.Graph) error {
+	for _, name := range sorted.Keys(c.Options.Sizes) {
+		if _, ok := g.SymbolNamed(name); !ok {
+			return fmt.Errorf("the graph differs from the certified graph: the certificate is for %s=%d, and the graph "+
+				"has no symbolic dimension %q; verify the file that was planned", name, c.Options.Sizes[name], name)
+		}
+	}
+	for _, name := range sorted.Keys(c.Graph.Sizes) { // graph.sizes has no digest, and a symbol may have two names
+		symbol, _ := g.SymbolNamed(name)
+		if size, ok := c.Options.Sizes[symbol]; ok && size != c.Graph.Sizes[name] {
+			return fmt.Errorf("the certificate contradicts itself: graph.sizes has %s=%d, and options.sizes has %s=%d", name,
+				c.Graph.Sizes[name], symbol, size)
+		}
+	}
+	return nil
+}
+
+// checkDevice returns an error if this machine does not have the device of the certificate. The kernels and prices of
+// another device make another problem.
+func (c *Certificate) checkDevice() error {
+	device, err := devices.Open(c.Options.Device)
+	if err != nil {
+		return fmt.Errorf("the certificate is for a device: %w", err)
+	}
+	certified := c.Profile.Devices[c.Options.Device].Device
+	if device != nil && device.Rates().Device != certified {
+		return fmt.Errorf("the certificate is for the device %q, but the %s device of this machine is %q", certified,
+			device.Name(), device.Rates().Device)
+	}
+	return nil
+}
+
+// checkSameProblem returns the first difference of two problems as an error.
+func checkSameProblem(rebuilt, certified *wcsp.Problem) error {
+	if len(rebuilt.Variables) != len(certified.Variables) || len(rebuilt.Factors) != len(certified.Factors) {
+		return fmt.Errorf("the problem of the graph has %d variables and %d factors, not %d and %d", len(rebuilt.Variables),
+			len(rebuilt.Factors), len(certified.Variables), len(certified.Factors))
+	}
+	for i, variable := range rebuilt.Variables {
+		want := certified.Variables[i]
+		if variable.Name != want.Name || !slices.Equal(variable.Labels, want.Labels) {
+			return fmt.Errorf("variable %d is %q with labels %q, not %q with %q", i, variable.Name, variable.Labels, want.Name,
+				want.Labels)
+		}
+	}
+	for i, factor := range rebuilt.Factors {
+		want := certified.Factors[i]
+		if !slices.Equal(factor.Scope, want.Scope) || len(factor.Costs) != len(want.Costs) {
+			return fmt.Errorf("factor %d is over variables %v, not %v", i, factor.Scope, want.Scope)
+		}
+		for k, cost := range factor.Costs {
+			if cost != want.Costs[k] {
+				return fmt.Errorf("factor %d%s: cost %d is %d picoseconds, not %d", i, scopeText(rebuilt, factor.Scope), k, cost,
+					want.Costs[k])
+			}
+		}
+	}
+	return nil
+}
+
+// scopeText names the variables of a scope, after " of "; it returns "" for an empty scope.
+func scopeText(problem *wcsp.Problem, scope []int) string {
+	text := ""
+	for i, variable := range scope {
+		separator := " and "
+		if i == 0 {
+			separator = " of "
+		}
+		text += separator + strconv.Quote(problem.Variables[variable].Name)
+	}
+	return text
+}
+
+// sizes returns the sizes of the symbols of the graph and of its file.
+func (c *Certificate) sizes() map[string]int {
+	sizes := map[string]int{}
+	maps.Copy(sizes, c.Graph.Sizes)
+	maps.Copy(sizes, c.Options.Sizes)
+	return sizes
+}
+
+// verifyCopies checks the bound on the weighted cost: a weight times the cost, plus weights for each copy and for each
+// unit of copied bytes. From this bound and the bound on the cost it derives the bounds on copies and memory.
+func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*CopiesVerdict, error) {
+	certified, labels := c.Copies, c.Solution.Labels
+	// First recompute the plan and its cost. The labels choose the implementations, and PlanWeights the copies.
+	chosen, err := model.WithWeights(certified.PlanWeights)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := chosen.Outcome(labels)
+	if err != nil {
+		return nil, err
+	}
+	if plan.CostPS != certified.Cost {
+		return nil, fmt.Errorf("the plan costs %d picoseconds, not %d", plan.CostPS, certified.Cost)
+	}
+	// Then check the bound on the weighted cost.
+	weighted, err := model.WithWeights(certified.Weights)
+	if err != nil {
+		return nil, err
+	}
+	weightedCost, err := weighted.Weighted.Cost(labels)
+	if err != nil {
+		return nil, err
+	}
+	err = verify.SolutionContext(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels,
+		Cost: weightedCost, Bound: certified.Bound, Proof: certified.Proof})
+	if err != nil {
+		return nil, err
+	}
+	// Last, derive the bounds for plans that cost at most the budget: the least cost plus the slack.
+	budget := layout.Budget(c.Solution.Bound, certified.Slack)
+	verdict := &CopiesVerdict{Slack: certified.Slack, Copies: plan.Inserted, UnitBytes: certified.Weights.UnitBytes,
+		AtLeast: min(plan.Inserted, certified.Weights.MinCopiesWithin(certified.Bound, budget, weighted.MaxUnits()))}
+	units := int64(0) // the copied bytes, in units of UnitBytes bytes
+	for _, copied := range plan.Copies {
+		units += certified.Weights.UnitsOf(copied.Bytes)
+	}
+	verdict.Bytes = units * verdict.UnitBytes
+	verdict.Fewest = certified.Cost <= budget && verdict.AtLeast == verdict.Copies
+	verdict.LeastMemory = verdict.Fewest && certified.Slack == 0 && verdict.UnitBytes > 0 &&
+		units == certified.Weights.MinUnitsWithin(certified.Bound, budget, verdict.Copies)
+	return verdict, nil
 }

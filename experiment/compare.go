@@ -6,12 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/cmplx"
 	"math/rand/v2"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -267,4 +276,461 @@ func (m *Measurement) setBound(bound *float64) {
 		gap = 0
 	}
 	m.BoundNS, m.Gap = bound, &gap
+}
+
+// comparedPlan is the plan of one of the two compared programs. Every part of a program has a key; matching parts of
+// the two programs have equal keys. A pairing (see matchValues) matches the values of the two graphs. For example:
+//
+//	first 3                  value 3 of the first graph, and its match in the second graph
+//	second 5                 value 5 of the second graph, which has no match
+//	first 3#0 as <order>     a copy of the first result of the node "first 3", in an order of dimensions
+//	first 3/conv             the part conv of a composite node
+//
+// Parts with equal keys may still differ in layout, implementation, grouping or cost: these are the differences that
+// [Difference] lists.
+type comparedPlan struct {
+	graph       *graph.Graph // the original graph
+	plan        *passes.Plan // its plan at the sizes for which Compile planned
+	report      *report.Plan
+	leafKeys    map[string]string       // keys of inputs and constants, by name
+	nodeKeys    map[string]string       // keys of the nodes of the original graph, by name
+	compositeOf map[string]string       // the composite node of each part of a composite node, both by name
+	copies      map[string]*graph.Node  // the inserted copies, by name
+	values      map[string]*graph.Value // the stored values and views, by name
+	shapes      map[string][]int        // by name of a value: the shape of its match; nil unless sizes differ
+}
+
+// comparedPlanOf returns the plan of a program. The keys of leaves and nodes are not yet assigned.
+func comparedPlanOf(compiled *graphrun.Program) *comparedPlan {
+	binding := (*program.Program)(compiled).FirstBinding()
+	p := &comparedPlan{graph: binding.RunnableGraph, plan: binding.Plan, report: compiled.Report(),
+		leafKeys: map[string]string{}, nodeKeys: map[string]string{}, compositeOf: map[string]string{},
+		copies: map[string]*graph.Node{}, values: map[string]*graph.Value{}}
+	for _, decomposition := range p.plan.Decomposed {
+		for _, part := range decomposition.Into {
+			p.compositeOf[part] = decomposition.Node
+		}
+	}
+	for _, c := range p.plan.Copies {
+		p.copies[c.Node.Name] = c.Node
+	}
+	p.plan.Graph.Values(func(v *graph.Value) { p.values[v.Name] = v })
+	return p
+}
+
+// assignKeys gives keys to the leaves (inputs and constants) and the nodes of both original graphs. A value of the
+// second graph with a match gets the key of its match. The first result of a node represents the node.
+func assignKeys(first, second *comparedPlan, pairs *pairing) {
+	keys := map[*graph.Value]string{} // keys of the values of the first graph
+	for i, v := range matchableValues(first.graph) {
+		keys[v] = fmt.Sprintf("first %d", i)
+		first.setKey(v, keys[v])
+	}
+	for i, v := range matchableValues(second.graph) {
+		second.setKey(v, cmp.Or(keys[pairs.matchInFirst[v]], fmt.Sprintf("second %d", i)))
+	}
+}
+
+// setKey sets the key of a leaf, or of the node that computes v.
+func (p *comparedPlan) setKey(v *graph.Value, key string) {
+	if v.Node != nil {
+		p.nodeKeys[v.Node.Name] = key
+	} else {
+		p.leafKeys[v.Name] = key
+	}
+}
+
+// key returns the key of a node of the plan by its name. The node may be from the original graph, a part of a composite
+// node, a copy of a value, or another inserted node.
+func (p *comparedPlan) key(name string) string {
+	if key := p.nodeKeys[name]; key != "" {
+		return key
+	}
+	if composite := p.compositeOf[name]; composite != "" {
+		return p.key(composite) + "/" + strings.TrimPrefix(name, composite)
+	}
+	if n := p.copies[name]; n != nil {
+		return p.copyKey(n)
+	}
+	return "inserted " + name
+}
+
+// copyKey returns the key of a copy: the key of the copied value, and the order of dimensions of the copy.
+func (p *comparedPlan) copyKey(n *graph.Node) string {
+	value := n.In[0].Value
+	order := p.orderText(value, n.Out[0].Meta)
+	if value.Node == nil {
+		return fmt.Sprintf("%s as %s", cmp.Or(p.leafKeys[value.Name], value.Name), order)
+	}
+	return fmt.Sprintf("%s#%d as %s", p.key(value.Node.Name), value.Index, order)
+}
+
+// orderText returns the order of dimensions of a copy of value. If sizes differ between the programs, it has only the
+// dimensions that are longer than 1 in both. For a copy that is not dense, it returns the strides.
+func (p *comparedPlan) orderText(value *graph.Value, copied tensor.Meta) string {
+	if shape := p.shapes[value.Name]; shape != nil {
+		return tensor.ListString(longDims(copied, shape))
+	}
+	if order, isDense := tensor.OrderOf(copied); isDense {
+		return order.String()
+	}
+	return tensor.ListString(copied.Strides)
+}
+
+// longDims lists the dimensions whose size exceeds 1 in both the layout meta and the shape other, which have the same
+// rank. The dimensions are in the order of meta, the slowest first. For a layout that is not dense, the list ends
+// with -1.
+func longDims(meta tensor.Meta, other []int) []int {
+	dims := []int{}
+	for dim, size := range meta.Shape {
+		if size > 1 && dim < len(other) && other[dim] > 1 {
+			dims = append(dims, dim)
+		}
+	}
+	sorted.Func(dims, func(a, b int) int { return cmp.Compare(meta.Strides[b], meta.Strides[a]) })
+	if !meta.IsNonOverlappingAndDense() {
+		dims = append(dims, -1)
+	}
+	return dims
+}
+
+// copiesOnlyHere lists the copies that the other plan does not have.
+func (p *comparedPlan) copiesOnlyHere(other *comparedPlan) []report.Copy {
+	countByKey := map[string]int{}
+	for _, n := range other.copies {
+		countByKey[other.copyKey(n)]++
+	}
+	list := []report.Copy{}
+	explainer := p.plan.Explainer()
+	for _, c := range p.plan.Copies {
+		if key := p.copyKey(c.Node); countByKey[key] > 0 {
+			countByKey[key]--
+		} else {
+			list = append(list, explainer.Explain(&c))
+		}
+	}
+	return list
+}
+
+// differentValues lists the values that are stored in both programs with different layouts.
+func differentValues(pairs *pairing, a, b *comparedPlan) []ValueDifference {
+	list := []ValueDifference{}
+	isStored := func(v *graph.Value) bool { return v != nil && v.Alias == nil }
+	a.graph.Values(func(v *graph.Value) {
+		match := pairs.matchInSecond[v]
+		if match == nil {
+			return
+		}
+		plannedA, plannedB := a.values[v.Name], b.values[match.Name] // the values in the plans
+		if !isStored(plannedA) || !isStored(plannedB) || !a.layoutsDiffer(plannedA.Meta, plannedB.Meta) {
+			return
+		}
+		d := ValueDifference{Value: v.Name, First: layoutOf(plannedA.Meta), Second: layoutOf(plannedB.Meta)}
+		if match.Name != v.Name {
+			d.Other = match.Name
+		}
+		list = append(list, d)
+	})
+	return list
+}
+
+// layoutsDiffer reports whether two matching values have different layouts. For graphs of equal sizes and values of
+// equal shapes, these are different strides. Otherwise they are different orders of dimensions, or layout names.
+func (p *comparedPlan) layoutsDiffer(a, b tensor.Meta) bool {
+	if p.shapes != nil && len(a.Shape) == len(b.Shape) {
+		return !slices.Equal(longDims(a, b.Shape), longDims(b, a.Shape))
+	}
+	if slices.Equal(a.Shape, b.Shape) {
+		return !slices.Equal(a.Strides, b.Strides)
+	}
+	return inspect.LayoutName(a) != inspect.LayoutName(b)
+}
+
+// layoutOf describes a layout.
+func layoutOf(meta tensor.Meta) ValueLayout {
+	return ValueLayout{Strides: program.NotNil(meta.Strides), Layout: inspect.LayoutName(meta)}
+}
+
+// tolerances has, by dtype, the tolerated difference of two elements, divided by a scale. Exact programs
+// (graphrun.Options.Exact) differ only in the order of summation. For them, the scale of an element is 1 + |element|.
+// Other programs may use other formulas, such as Winograd convolutions, with errors proportional to the largest value
+// of a tensor. The scale is then 1 plus the largest finite magnitude in the tensor.
+var tolerances = map[tensor.DType]float64{
+	tensor.Float16: 2e-3, tensor.BFloat16: 2e-2, tensor.Float32: 2e-5, tensor.Float64: 1e-11,
+	tensor.Complex64: 5e-5, tensor.Complex128: 1e-10,
+}
+
+// outputDifferences describes the outputs that differ between the last runs of two contenders. The list is empty if one
+// of the contenders has not run.
+func outputDifferences(base, contender *contender) []string {
+	if base.out == nil || contender.out == nil {
+		return nil
+	}
+	var list []string
+	for _, name := range sorted.Keys(base.out) {
+		text := "the output is missing in one of them"
+		if contender.out[name] != nil {
+			text = difference(base.out[name], contender.out[name], base.exact && contender.exact)
+		}
+		if text != "" {
+			list = append(list, fmt.Sprintf("output %q under %s and %s: %s", name, base.name, contender.name, text))
+		}
+	}
+	return list
+}
+
+// difference describes how the elements of two results differ. It returns "" if the elements agree within the tolerance
+// of their dtype. exact chooses the scale of the tolerance: see tolerances. Layouts may differ, and NaN equals NaN.
+func difference(a, b *tensor.Tensor, exact bool) string {
+	if a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) {
+		return fmt.Sprintf("%v%s and %v%s", a.DType, tensor.ListString(a.Shape), b.DType, tensor.ListString(b.Shape))
+	}
+	if a.Numel() == 0 {
+		return ""
+	}
+	bound, inexact := tolerances[a.DType]
+	if !inexact {
+		return exactDifference(a, b)
+	}
+	elementsA, elementsB := asComplex(a), asComplex(b)
+	scale, worst := 0.0, 0.0 // scale remains 0 if exact is true: each element then has its own scale
+	for _, v := range elementsB {
+		if magnitude := cmplx.Abs(v); !exact && magnitude <= math.MaxFloat64 { // infinite values do not count
+			scale = max(scale, magnitude)
+		}
+	}
+	for i := range elementsA {
+		if elementsA[i] == elementsB[i] || cmplx.IsNaN(elementsA[i]) && cmplx.IsNaN(elementsB[i]) {
+			continue
+		}
+		relative := cmplx.Abs(elementsA[i]-elementsB[i]) / (1 + max(scale, cmplx.Abs(elementsB[i])))
+		if math.IsNaN(relative) { // an element is NaN or infinite
+			relative = math.Inf(1)
+		}
+		worst = max(worst, relative)
+	}
+	if worst <= bound {
+		return ""
+	}
+	reference := " to the largest value"
+	if exact {
+		reference = ""
+	}
+	return fmt.Sprintf("the relative difference%s is %.3g, but only %.3g is tolerated", reference, worst, bound)
+}
+
+// asComplex returns the elements in logical order as complex numbers.
+func asComplex(t *tensor.Tensor) []complex128 {
+	c := t.CopyTo(tensor.New(tensor.Complex128, t.Shape...))
+	return unsafe.Slice((*complex128)(c.Pointer()), c.Numel())
+}
+
+// exactDifference describes how many elements of two results differ in their bits. It returns "" if no element differs.
+func exactDifference(a, b *tensor.Tensor) string {
+	bytesA, bytesB := a.CopyTo(tensor.New(a.DType, a.Shape...)).Storage().Bytes(),
+		b.CopyTo(tensor.New(b.DType, b.Shape...)).Storage().Bytes()
+	count := 0
+	for size := a.DType.Size(); len(bytesA) > 0; bytesA, bytesB = bytesA[size:], bytesB[size:] {
+		if !slices.Equal(bytesA[:size], bytesB[:size]) {
+			count++
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d elements differ", count, a.Numel())
+}
+
+// pairing matches values of two graphs by content: equal operands and ops, or equal readers. Names distinguish values
+// of equal content, and match the remaining values. For example, in the graphs
+//
+//	first graph:  a = conv(x, w)   b = relu(a)   c = add(b, x)
+//	second graph: p = conv(x, w)   q = gelu(p)   r = add(q, x)
+//
+// a matches p, because both are computed in the same way. c matches r, because both are sums with the same uses. b and
+// q have no match.
+type pairing struct {
+	matchInSecond map[*graph.Value]*graph.Value // for each value of the first graph: its match
+	matchInFirst  map[*graph.Value]*graph.Value // for each value of the second graph: its match
+}
+
+// matchValues matches the values of two sorted graphs in three passes. It matches values that are computed in the same
+// way from matching operands, then values with equal uses, then values with equal name and op. Names come last because
+// exporters number values, so that the same name may denote different values. For two sizes of one graph (resized),
+// names come first.
+func matchValues(a, b *graph.Graph, resized bool) *pairing {
+	p := &pairing{map[*graph.Value]*graph.Value{}, map[*graph.Value]*graph.Value{}}
+	ids := interner{} // shared by both graphs, so that equal contents have equal numbers
+	numberings := []func(*graph.Graph, interner) map[*graph.Value]int{byComputation, byUse, byName}
+	if resized {
+		numberings = []func(*graph.Graph, interner) map[*graph.Value]int{byName, byComputation, byUse}
+	}
+	for _, number := range numberings {
+		contentA, contentB := number(a, ids), number(b, ids)
+		p.matchBy(a, b, func(v *graph.Value) string { return v.Name }, contentA, contentB)
+		p.matchBy(a, b, func(*graph.Value) string { return "" }, contentA, contentB) // under any name
+	}
+	return p
+}
+
+// matchBy matches values of equal content and equal name, in order. nameKey returns the name that is compared. contentA
+// and contentB map each value to the number that identifies its content.
+func (p *pairing) matchBy(a, b *graph.Graph, nameKey func(*graph.Value) string,
+	contentA, contentB map[*graph.Value]int) {
+	type key struct {
+		content int
+		name    string
+	}
+	unmatched := map[key][]*graph.Value{}
+	for _, v := range matchableValues(b) {
+		if p.matchInFirst[v] == nil {
+			k := key{contentB[v], nameKey(v)}
+			unmatched[k] = append(unmatched[k], v)
+		}
+	}
+	for _, v := range matchableValues(a) {
+		k := key{contentA[v], nameKey(v)}
+		if p.matchInSecond[v] != nil || len(unmatched[k]) == 0 {
+			continue
+		}
+		match := unmatched[k][0]
+		unmatched[k] = unmatched[k][1:]
+		p.match(v, match)
+	}
+}
+
+// match matches two values, and all results of their nodes.
+func (p *pairing) match(v, match *graph.Value) {
+	p.matchInSecond[v], p.matchInFirst[match] = match, v
+	if v.Node == nil || match.Node == nil {
+		return
+	}
+	for i := range min(len(v.Node.Out), len(match.Node.Out)) {
+		p.matchInSecond[v.Node.Out[i]], p.matchInFirst[match.Node.Out[i]] = match.Node.Out[i], v.Node.Out[i]
+	}
+}
+
+// matchableValues lists inputs, constants, and the first result of each node. The first result represents all results
+// of the node.
+func matchableValues(g *graph.Graph) []*graph.Value {
+	list := slices.Concat(g.Inputs, g.Constants)
+	for _, n := range g.Nodes {
+		if len(n.Out) > 0 {
+			list = append(list, n.Out[0])
+		}
+	}
+	return list
+}
+
+// interner maps texts to numbers from 1.
+type interner map[string]int
+
+// id returns the number of a text. Equal texts have equal numbers.
+func (ids interner) id(text string) int {
+	if ids[text] == 0 {
+		ids[text] = len(ids) + 1
+	}
+	return ids[text]
+}
+
+// byComputation numbers values by their computation: leaves by dtype and shape, results by op, attributes and operands.
+func byComputation(g *graph.Graph, interned interner) map[*graph.Value]int {
+	ids := map[*graph.Value]int{}
+	for _, v := range slices.Concat(g.Inputs, g.Constants) {
+		ids[v] = interned.id(leafText(v))
+	}
+	for _, n := range g.Nodes {
+		var b strings.Builder
+		b.WriteString(callText(n, func(v *graph.Value) string { return strconv.Itoa(ids[v]) }))
+		for _, a := range n.In {
+			switch a.Kind {
+			case graph.TensorArg:
+				fmt.Fprintf(&b, " %d", ids[a.Value])
+			case graph.NumberArg:
+				fmt.Fprintf(&b, " %v:%v", a.Number.DType(), a.Number)
+			default:
+				b.WriteString(" -")
+			}
+		}
+		for i, v := range n.Out {
+			ids[v] = interned.id("made " + b.String() + "#" + strconv.Itoa(i))
+		}
+	}
+	return ids
+}
+
+// byUse numbers values by their uses: the ops that read them, the operand index, and the uses of the results.
+func byUse(g *graph.Graph, interned interner) map[*graph.Value]int {
+	readers := map[*graph.Value][]string{}
+	for i, output := range g.Outputs {
+		readers[output.Value] = append(readers[output.Value], fmt.Sprintf("output %d", i))
+	}
+	ids := map[*graph.Value]int{}
+	uses := func(v *graph.Value) string {
+		sorted.Strings(readers[v])
+		return strings.Join(readers[v], ";")
+	}
+	for _, n := range slices.Backward(g.Nodes) {
+		text := "used " + callText(n, func(*graph.Value) string { return "" })
+		for _, v := range n.Out {
+			text += " > " + strconv.Itoa(interned.id(uses(v)))
+		}
+		id := interned.id(text)
+		for _, v := range n.Out {
+			ids[v] = id
+		}
+		for i, a := range n.In {
+			if a.Kind == graph.TensorArg {
+				readers[a.Value] = append(readers[a.Value], fmt.Sprintf("%d at %d", id, i))
+			}
+		}
+	}
+	for _, v := range slices.Concat(g.Inputs, g.Constants) {
+		ids[v] = interned.id("used " + leafText(v) + " > " + uses(v))
+	}
+	return ids
+}
+
+// byName numbers values by name and kind.
+func byName(g *graph.Graph, interned interner) map[*graph.Value]int {
+	ids := map[*graph.Value]int{}
+	for _, v := range matchableValues(g) {
+		ids[v] = interned.id("called " + v.Kind() + " " + v.Name)
+	}
+	return ids
+}
+
+// leafText describes an input or a constant without its name.
+func leafText(v *graph.Value) string {
+	return fmt.Sprintf("%s %v%s", v.Kind(), v.Meta.DType, tensor.ListString(v.Meta.Shape))
+}
+
+// callText describes the op and the attributes of a node. describeValue describes a value that an attribute is read
+// from.
+func callText(n *graph.Node, describeValue func(*graph.Value) string) string {
+	var b strings.Builder
+	b.WriteString(n.Op.Name)
+	for name, attribute := range n.AttrsAsGiven() {
+		switch attribute := attribute.(type) {
+		case graph.ValueRef:
+			fmt.Fprintf(&b, " %s=value %s", name, describeValue(attribute.Value))
+		case *graph.Graph: // a body is identified by its name
+			fmt.Fprintf(&b, " %s=graph %s", name, attribute.Name)
+		default:
+			if v := reflect.ValueOf(attribute); v.Kind() == reflect.Pointer && !v.IsNil() {
+				attribute = v.Elem().Interface()
+			}
+			fmt.Fprintf(&b, " %s=%v", name, attribute)
+		}
+	}
+	return b.String()
+}
+
+// shapes returns two maps, one for each graph: by name of a value, the shape of its match in the other graph.
+func (p *pairing) shapes() (first, second map[string][]int) {
+	first, second = map[string][]int{}, map[string][]int{}
+	for v, match := range p.matchInSecond {
+		first[v.Name], second[match.Name] = program.NotNil(match.Meta.Shape), program.NotNil(v.Meta.Shape)
+	}
+	return first, second
 }

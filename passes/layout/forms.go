@@ -2,10 +2,13 @@ package layout
 
 import (
 	"fmt"
+	"iter"
+	"math/bits"
 	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -163,4 +166,583 @@ func (variable *variable) nameOfSet(mask uint) string {
 		return "none"
 	}
 	return strings.Join(list, " + ")
+}
+
+// This part lists the useful sets of forms of a value. A form is a layout in which the value may exist, represented by
+// its index in [variable.forms]; form 0 is the layout of the graph as written. A set of forms is a bit mask. The label
+// of a value's variable in a [Model] is the set of the forms in which the value exists.
+//
+// For example, let a value with the forms 0, 1 and 2 be an output, and let one node read it. The output requires form 0
+// and the node may read another form, so that at most two forms are needed. The useful sets are {0} (mask 001), {0, 1}
+// (mask 011) and {0, 2} (mask 101).
+
+// findFormSets sets neededForms, outputs and formSets of each value. It visits the nodes in reverse order, because the
+// number of operand forms that a view needs is the sum of the numbers that its results need.
+func (m *Model) findFormSets() {
+	g := m.Problem.Graph
+	for _, output := range g.Outputs {
+		variable := m.variables.At(output.Value)
+		variable.neededForms++
+		variable.outputs = append(variable.outputs, output)
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := g.Nodes[i]
+		if m.isLost(i) { // the node failed or depends on a failed node
+			continue
+		}
+		if view := m.viewNodes[i]; view != nil {
+			operand := m.variables.At(n.In[view.operand].Value)
+			for _, out := range n.Out {
+				operand.neededForms += m.variables.At(out).neededForms
+			}
+			operand.neededForms = min(operand.neededForms, maxForms)
+			continue
+		}
+		for k, arg := range n.In {
+			if arg.Kind == graph.TensorArg && !readsConstant(n, k) {
+				operand := m.variables.At(arg.Value)
+				operand.neededForms = min(operand.neededForms+1, maxForms)
+			}
+		}
+	}
+	for _, variable := range m.variableList {
+		m.listSets(variable)
+	}
+}
+
+// listSets lists the useful sets of forms of a value. Each set contains the forms that outputs and pins require. Its
+// size is at most [variable.maxSetSize]. A form that is only an intermediate step to another form is not part of the
+// set, but the cost of the set includes the copy that makes it.
+func (m *Model) listSets(variable *variable) {
+	if variable.neededForms == 0 {
+		variable.formSets = []uint{0}
+		return
+	}
+	required := uint(0)
+	if variable.pin >= 0 { // the index of the form that the user demands
+		required = 1 << variable.pin
+	}
+	for _, output := range variable.outputs {
+		required |= 1 << m.outputForm(variable, output)
+	}
+	maxSize := variable.maxSetSize(required)
+	for set := uint(1); set < 1<<len(variable.forms); set++ {
+		hasRequired := set&required == required
+		// Some forms exclude each other (isPossibleFormSet): see slots.go.
+		if hasRequired && bits.OnesCount(set) <= maxSize && variable.isPossibleFormSet(set) {
+			variable.formSets = append(variable.formSets, set)
+		}
+	}
+}
+
+// maxSetSize returns the largest useful number of forms in a set. required is the mask of the forms that must exist.
+func (variable *variable) maxSetSize(required uint) int {
+	if variable.pin < 0 {
+		return max(variable.neededForms, bits.OnesCount(required))
+	}
+	return min(variable.neededForms+bits.OnesCount(required), maxForms) // the pinned form may exist without a reader
+}
+
+// inputVariables iterates over inputs and pinned constants.
+func (m *Model) inputVariables() iter.Seq[*variable] {
+	return func(yield func(*variable) bool) {
+		for _, v := range m.Problem.Graph.Inputs {
+			if !yield(m.variables.At(v)) {
+				return
+			}
+		}
+		for _, v := range m.Problem.Graph.Constants {
+			if !isFreeConstant(v) && !yield(m.variables.At(v)) {
+				return
+			}
+		}
+	}
+}
+
+// inputForm returns the form in which an input or a pinned constant exists without a copy. A pinned constant is
+// converted while planning, so this is its pinned form.
+func (m *Model) inputForm(input *variable) int {
+	if input.value.Const != nil {
+		return input.baseForm()
+	}
+	if m.otherInput.variable == input {
+		return m.otherInput.form
+	}
+	return 0
+}
+
+// outputForm returns the form in which an output must return its value.
+func (m *Model) outputForm(variable *variable, output graph.Output) int {
+	pin := output.EffectivePin()
+	if !pin.SetsLayout() {
+		return 0
+	}
+	for i, form := range variable.forms {
+		if pin.Matches(form.meta) && form.place == tensor.Host {
+			return i
+		}
+	}
+	order, _ := pin.OrderFor(variable.value.Meta.Rank())
+	return max(0, variable.addOrder(order)) // findForms added this form already, so addOrder only finds its index
+}
+
+// This part prices the sets of forms of a value: it finds the cheapest copies that make each set. A form is a layout in
+// which the value may exist. It is represented by its index in [variable.forms]; form 0 is the layout of the graph as
+// written. A set of forms is a bit mask of at most 8 bits. A root is a form that exists without a copy: an input has
+// it, the node of the value writes it, or it is a view of the operand of a view node. A pin is a form that a user
+// requires for a value: it is made first, and the other forms are copies of it.
+//
+// For example, let a value have the forms 0 and 1, let its node write form 0, and let a copy to form 1 cost 7. Then the
+// set {0} (mask 01) costs 0, and {0, 1} (mask 11) costs 7. The set {1} (mask 10) costs 7, too: a copy needs form 0, so
+// that {0, 1} is the cheapest superset of {1}.
+
+// copyCostMatrix returns the costs of copying a value from one form to another, in picoseconds, as a row-major matrix.
+// The row is the source.
+func (m *Model) copyCostMatrix(variable *variable) []int64 {
+	if variable.copyMatrix == nil {
+		formCount := len(variable.forms)
+		variable.copyMatrix = make([]int64, formCount*formCount)
+		for from := range formCount {
+			for to := range formCount {
+				entry := &variable.copyMatrix[from*formCount+to]
+				switch {
+				case from == to, isFreeConstant(variable.value): // 0
+				case !variable.canBeCopy(to):
+					*entry = wcsp.Forbidden
+				default:
+					*entry = m.formCopyCost(&variable.forms[from], &variable.forms[to])
+				}
+			}
+		}
+	}
+	return variable.copyMatrix
+}
+
+// canBeCopy reports whether a copy can make a form.
+func (variable *variable) canBeCopy(form int) bool {
+	return variable.forms[form].dense && !(form == 0 && variable.firstFormMustBeView)
+}
+
+// cost is a cost in picoseconds (ps), and the weighted cost that the solver minimizes: see [Weights].
+type cost struct{ weighted, ps int64 }
+
+// forbidden is the cost of an impossible combination.
+var forbidden = cost{wcsp.Forbidden, wcsp.Forbidden}
+
+// plus returns the sum of two costs. The sum is forbidden if one of the costs is forbidden.
+func (c cost) plus(other cost) cost {
+	if c.weighted >= wcsp.Forbidden || other.weighted >= wcsp.Forbidden {
+		return forbidden
+	}
+	return cost{min(c.weighted+other.weighted, wcsp.Forbidden), min(c.ps+other.ps, wcsp.Forbidden)}
+}
+
+// formCosts has, for one value, the cheapest steps that make each set of forms from the roots. The cheapest steps have
+// the least weighted cost.
+type formCosts struct {
+	setCosts []cost  // by set
+	lastStep []step  // by set: the last of the cheapest steps that make the set
+	superset []uint8 // by set: its cheapest superset, whose additional forms serve as sources of copies
+	// For a pinned value, pinSteps make the pinned form, at pinCost. The sets are then made from this form.
+	pinSteps []step
+	pinCost  cost
+}
+
+// step is a copy that makes form `to` from form `from`. If `from` is -1, the value is the result of a view, and the
+// source is a form of the view's operand.
+type step struct{ from, to int8 }
+
+// leastCost returns the cost of the cheapest set that contains the required forms.
+func (costs *formCosts) leastCost(required uint) cost {
+	return costs.setCosts[costs.superset[required]].plus(costs.pinCost)
+}
+
+// priceSets prices the sets of forms of a value. roots is a mask. If the value is the result of a view, operandCopies
+// has, by form, the cost of copying the view's operand into the form. It is nil if no form can be made in this way.
+func (m *Model) priceSets(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
+	if variable.pin < 0 || variable.neededForms == 0 { // not pinned, or not read
+		return m.priceSetsIgnoringPin(variable, roots, operandCopies)
+	}
+	steps, pinCost := m.stepsToPinned(variable, roots, operandCopies)
+	costs := m.priceSetsIgnoringPin(variable, 1<<variable.pin, nil)
+	costs.pinSteps, costs.pinCost = steps, pinCost
+	return costs
+}
+
+// stepsToPinned returns the steps that make the pinned form of a value, and their cost. Its parameters are as in
+// priceSets.
+func (m *Model) stepsToPinned(variable *variable, roots uint, operandCopies []operandCopy) (steps []step, total cost) {
+	pinned := uint(1) << variable.pin
+	if roots&pinned != 0 {
+		return nil, cost{}
+	}
+	costs := m.priceSetsIgnoringPin(variable, roots, operandCopies)
+	if total = costs.leastCost(pinned); total.weighted < wcsp.Forbidden {
+		steps = costs.steps(costs.cheapestSuperset(pinned), roots)
+	}
+	return steps, total
+}
+
+// priceSetsIgnoringPin is priceSets without regard to a pin. It uses dynamic programming over subsets: it adds forms
+// one by one, each by the cheapest step.
+func (m *Model) priceSetsIgnoringPin(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
+	formCount := len(variable.forms)
+	costs := formCosts{setCosts: make([]cost, 1<<formCount), lastStep: make([]step, 1<<formCount)}
+	for set := range costs.setCosts {
+		costs.setCosts[set] = forbidden
+	}
+	costs.setCosts[roots] = cost{}
+	pricer := stepPricer{model: m, variable: variable, operandCopies: operandCopies,
+		copyWeight: m.Weights.copyWeight(variable.value.Meta.Bytes())}
+	for set := roots; set < 1<<formCount; set++ { // subsets come before their supersets
+		if set&roots != roots || costs.setCosts[set].weighted >= wcsp.Forbidden { // it cannot be made
+			continue
+		}
+		for to := range formCount {
+			if hasForm(set, to) || m.noCopy == (formOfValue{variable, to}) {
+				continue
+			}
+			added, stepCost := pricer.cheapestStep(set, to)
+			if stepCost.weighted >= wcsp.Forbidden {
+				continue
+			}
+			larger, total := set|1<<to, costs.setCosts[set].plus(stepCost)
+			if total.weighted < costs.setCosts[larger].weighted {
+				costs.setCosts[larger], costs.lastStep[larger] = total, added
+			}
+		}
+	}
+	costs.findSupersets(formCount)
+	return costs
+}
+
+// stepPricer prices the steps that make the forms of a value.
+type stepPricer struct {
+	model         *Model
+	variable      *variable
+	operandCopies []operandCopy // see priceSets
+	copyWeight    int64         // the weight of one copy and its bytes: see [Weights]
+	copyCosts     []int64       // see copyCostMatrix; nil until the first step is priced
+}
+
+// cheapestStep returns the cheapest step that makes form `to` from a form in the set or from the view's operand.
+func (pricer *stepPricer) cheapestStep(set uint, to int) (step, cost) {
+	if pricer.copyCosts == nil {
+		pricer.copyCosts = pricer.model.copyCostMatrix(pricer.variable)
+	}
+	formCount := len(pricer.variable.forms)
+	ps, source := wcsp.Forbidden, -1
+	for from := range formCount {
+		if copyPS := pricer.copyCosts[from*formCount+to]; hasForm(set, from) && copyPS < ps {
+			ps, source = copyPS, from
+		}
+	}
+	least := forbidden
+	if ps < wcsp.Forbidden {
+		least = cost{weighted: pricer.model.Weights.Time*ps + pricer.copyWeight, ps: ps}
+	}
+	// At equal cost, copy the view's operand.
+	if pricer.operandCopies != nil && pricer.operandCopies[to].weighted <= least.weighted {
+		return step{from: -1, to: int8(to)}, pricer.operandCopies[to].cost
+	}
+	return step{from: int8(source), to: int8(to)}, least
+}
+
+// findSupersets sets superset for the given number of forms. Among equally cheap supersets, it takes the first.
+func (costs *formCosts) findSupersets(formCount int) {
+	costs.superset = make([]uint8, 1<<formCount)
+	for set := range costs.superset {
+		costs.superset[set] = uint8(set)
+	}
+	// After iteration f, superset[set] is the cheapest set that adds only forms up to f.
+	for f := range formCount {
+		for set := range costs.superset {
+			if set>>f&1 != 0 { // the set has form f
+				continue
+			}
+			without, with := costs.superset[set], costs.superset[set|1<<f]
+			costWithout, costWith := costs.setCosts[without].weighted, costs.setCosts[with].weighted
+			if costWith < costWithout || costWith == costWithout && with < without {
+				costs.superset[set] = with
+			}
+		}
+	}
+}
+
+// steps returns the steps, in order, that make the forms in `set` from the forms in `roots`; both are masks.
+func (costs *formCosts) steps(set, roots uint) (list []step) {
+	for set != roots {
+		last := costs.lastStep[set]
+		list = append(list, last)
+		set &^= 1 << last.to
+	}
+	slices.Reverse(list)
+	return list
+}
+
+// cheapestSuperset returns the cheapest superset of a set.
+func (costs *formCosts) cheapestSuperset(set uint) uint { return uint(costs.superset[set]) }
+
+// This part prices the forms of the results of a view. A form is a layout in which a value may exist. It is represented
+// by its index in [variable.forms]; form 0 is the layout of the graph as written. A form also has a place, the host or
+// the device. A value is pinned to a form if the user demands it. A form of the operand gives a form of a result in one
+// of four ways:
+//
+//   - The op makes a view in the result form. It is free (resultForm).
+//   - The op makes a view in another layout, and an inserted step copies the view (copyCosts).
+//   - The op cannot make a view, so the node itself copies the operand (copyCosts).
+//   - The node only copies its operand, and an inserted step copies the operand in its place (insertedCosts).
+//
+// For example, y = reshape(x) merges dimensions of x (2,3,4) to y (6,4). If x has the strides (12,4,1), y is a view
+// with the strides (4,1). An inserted step can then copy y to column-major order, with the strides (1,6). If x is
+// column-major, with the strides (1,2,6), no view has the elements of y. The node copies x to either order of y.
+
+// viewNode is a node whose results are views of its operand, or copies if a view is impossible.
+type viewNode struct {
+	node          *graph.Node
+	operand       int     // index of the viewed operand
+	identity      bool    // whether the node copies its operand unchanged, so that the copy can be omitted
+	inferredForms uint    // mask of operand forms for which resultForm is set
+	resultForm    [][]int // by result and operand form: form of the result that is a view; -1 if a copy is needed
+
+	// Set by [Model.priceViewCopies]. Costs are in picoseconds, and [wcsp.Forbidden] if the copy is impossible.
+	allowed      uint        // mask of operand forms that the view may use
+	outputCopies uint        // mask of operand forms that the node copies to form 0: see findOutputCopies
+	canView      []bool      // by operand form: whether the op can make a view
+	copyCosts    [][][]int64 // by result, operand form and result form: cost of a copy, inserted if canView is set
+	// insertedCosts has, by operand form and result form, the cost of an inserted copy in place of the node. The list
+	// of an operand form is nil if no copy can replace the node.
+	insertedCosts [][]int64
+}
+
+// viewForms returns the mask of the forms of result k that are views of an operand form in the mask `available`.
+func (view *viewNode) viewForms(k int, available uint) (roots uint) {
+	for i := range view.resultForm[k] {
+		if to := view.viewOfForm(k, i); hasForm(available, i) && to >= 0 {
+			roots |= 1 << to
+		}
+	}
+	return roots
+}
+
+// viewOfForm returns the form of result k that is a view of an operand form, or -1 if there is none. The node copies an
+// operand form in outputCopies to form 0, so that form 0 is not a view of it.
+func (view *viewNode) viewOfForm(k, operandForm int) int {
+	if to := view.resultForm[k][operandForm]; to != 0 || !view.isOutputCopy(operandForm) {
+		return to
+	}
+	return -1
+}
+
+// isOutputCopy reports whether the node copies an operand form to form 0: see outputCopies.
+func (view *viewNode) isOutputCopy(operandForm int) bool {
+	return hasForm(view.outputCopies, operandForm)
+}
+
+// priceViewCopies prices the copies of a view node. First it completes the fields on which the prices depend.
+func (m *Model) priceViewCopies(view *viewNode) {
+	n := view.node
+	operand := m.variables.At(n.In[view.operand].Value)
+	// Earlier nodes have added forms of the operand, for which addViewForms has not been called.
+	for operandForm := len(view.resultForm[0]); operandForm < len(operand.forms); operandForm++ {
+		(&formFinder{model: m}).addViewForms(view, operand, operandForm) // sets view.resultForm
+	}
+	m.findOutputCopies(view, operand)
+	m.markInside(view, operand) // forms of the results that may begin inside a buffer
+	m.setAllowed(view, operand)
+	if n.Op.ReadsStorage { // it has views of form 0 only, and no copies
+		return
+	}
+	view.canView, view.insertedCosts = make([]bool, len(operand.forms)), make([][]int64, len(operand.forms))
+	view.copyCosts = make([][][]int64, len(n.Out))
+	calls, results := m.inferView(view, operand)
+	for operandForm, inferred := range results {
+		if inferred != nil {
+			m.priceCopiesOf(view, operand, operandForm, calls[operandForm], inferred)
+		}
+	}
+}
+
+// findOutputCopies sets outputCopies of an identity node that must write its result into separate memory. This is
+// necessary if the result has its own memory in the graph as written, and is an output or pinned. outputCopies has the
+// operand forms that the op rejects or copies.
+func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
+	n := view.node
+	needsBuffer := (m.Problem.outputs[n.Out[0]] || n.Pin.SetsLayout()) && n.Out[0].Alias == nil
+	if !view.identity || !needsBuffer {
+		return
+	}
+	for operandForm := range operand.forms {
+		results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[operandForm].meta))
+		if err != nil || results[0].Alias == graph.NoAlias {
+			view.outputCopies |= 1 << operandForm
+		}
+	}
+}
+
+// setAllowed sets the mask of allowed operand forms. If the operand is pinned and the op accepts the pinned form, the
+// pinned form is allowed. Form 0 is then also allowed if the operand must have the layout of the graph as written.
+// Otherwise all forms are allowed.
+func (m *Model) setAllowed(view *viewNode, operand *variable) {
+	view.allowed = ^uint(0)
+	if operand.pin < 0 {
+		return
+	}
+	results, err := view.node.Op.Infer(callWith(view.node, view.operand, operand.forms[operand.pin].meta))
+	if err == nil && len(results) == len(view.node.Out) || view.identity {
+		view.allowed = 1 << operand.pin
+	}
+	if m.Problem.needsLayoutAsWritten(view.node) {
+		view.allowed |= 1 << 0 // form 0
+	}
+}
+
+// inferView infers the results of a view for each form of its operand. calls and results are by operand form; an entry
+// of results is nil if the op rejects the form. If inference gives a copy, inferView adds its layout to the forms of
+// the result.
+func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Call, results [][]graph.Result) {
+	n := view.node
+	calls, results = make([]*graph.Call, len(operand.forms)), make([][]graph.Result, len(operand.forms))
+	for i := range operand.forms {
+		operandForm := &operand.forms[i]
+		if view.identity && !view.isOutputCopy(i) {
+			results[i] = []graph.Result{{Type: operandForm.meta.Type(), Alias: view.operand}}
+			continue
+		}
+		calls[i] = callWith(n, view.operand, operandForm.meta)
+		inferred, err := n.Op.Infer(calls[i])
+		if err != nil || len(inferred) != len(n.Out) {
+			continue
+		}
+		results[i] = inferred
+		// The node copies only on the host.
+		if inferred[0].Alias == graph.NoAlias && operandForm.place == tensor.Host {
+			m.variables.At(n.Out[0]).addForm(inferred[0].Meta())
+		}
+	}
+	return calls, results
+}
+
+// priceCopiesOf prices the copies of one form of a view's operand. inferred lists the results of a call with this form.
+func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int, call *graph.Call,
+	inferred []graph.Result) {
+	from := &operand.forms[operandForm]
+	view.canView[operandForm] = inferred[0].Alias != graph.NoAlias
+	for k, inferredResult := range inferred {
+		// An operand form in outputCopies is also copied to form 0, even if it has a view in another form.
+		isFreeView := view.viewOfForm(k, operandForm) >= 0 && !view.isOutputCopy(operandForm)
+		if isFreeView {
+			continue
+		}
+		if view.copyCosts[k] == nil {
+			view.copyCosts[k] = make([][]int64, len(operand.forms))
+		}
+		result := m.variables.At(view.node.Out[k])
+		switch {
+		case view.canView[operandForm]: // the view's layout is no form of the result: an inserted step copies it
+			view.copyCosts[k][operandForm] = m.insertedCopyCosts(result, inferredResult.Meta(), from.place)
+		case len(inferred) == 1: // the node copies the operand, or an inserted step does so in place of the node
+			view.copyCosts[k][operandForm] = m.nodeCopyCosts(view, call, result, inferredResult.Meta(), from)
+			if view.node.Op.Identity {
+				view.insertedCosts[operandForm] = m.insertedCopyCosts(result, from.meta, from.place)
+			}
+		}
+	}
+}
+
+// insertedCopyCosts returns, by form of a result, the cost of an inserted copy from layout `from` within a place, in
+// picoseconds.
+func (m *Model) insertedCopyCosts(result *variable, from tensor.Meta, place tensor.Place) []int64 {
+	costs := make([]int64, len(result.forms))
+	for j, target := range result.forms {
+		costs[j] = wcsp.Forbidden
+		if result.canBeCopy(j) && target.place == place {
+			costs[j] = m.formCopyCost(&form{meta: from, place: place}, &target)
+		}
+	}
+	return costs
+}
+
+// nodeCopyCosts returns, by form of a result, the cost of the copy that the node itself makes, in picoseconds. `from`
+// is the form of the operand. inferred is the layout that the node writes by default. The node copies only on the host.
+func (m *Model) nodeCopyCosts(view *viewNode, call *graph.Call, result *variable, inferred tensor.Meta,
+	from *form) []int64 {
+	call.Out = []tensor.Meta{inferred}
+	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
+	for j, target := range result.forms {
+		costs[j] = wcsp.Forbidden
+		isDefault := target.meta.SameAddresses(inferred)
+		isOnHost := target.place == tensor.Host && from.place == tensor.Host
+		canWrite := isDefault || view.node.Op.WritesAnyDenseLayout
+		if !canWrite || !isOnHost || !result.canBeCopy(j) {
+			continue
+		}
+		walk := graph.Walk{} // loop order and result layouts; the zero Walk writes the inferred layout
+		if !isDefault {
+			walk = call.WalkInOrder(target.order)
+		}
+		work := impl.Work(call, walk)
+		// impl.Read returns the additional work for the operand in this layout, or false if the node cannot read it.
+		if read, ok := impl.Read(call, walk, view.operand, from.meta); ok {
+			costs[j] = PricePS(m.Problem.Profile, work) + PricePS(m.Problem.Profile, read)
+		}
+	}
+	return costs
+}
+
+// operandCopy is a copy of a form of a view's operand into a form of a result.
+type operandCopy struct {
+	cost        // in picoseconds, and weighted with weights for copies and bytes
+	byNode bool // whether the node itself makes the copy, so that no step is inserted
+}
+
+// operandCopies returns, by form of result k of a view, the cheapest copy from an operand form. It considers the
+// operand forms in the mask `available` that result k cannot view. It returns nil if there are none.
+func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCopy {
+	if view.copyCosts == nil {
+		return nil
+	}
+	var cheapest []operandCopy
+	for operandForm, costs := range view.copyCosts[k] {
+		if !hasForm(available, operandForm) || costs == nil {
+			continue
+		}
+		isFirst := cheapest == nil
+		if isFirst {
+			cheapest = make([]operandCopy, len(costs))
+		}
+		for resultForm := range costs {
+			candidate := m.operandCopy(view, k, operandForm, resultForm)
+			if isFirst || candidate.weighted < cheapest[resultForm].weighted {
+				cheapest[resultForm] = candidate
+			}
+		}
+	}
+	return cheapest
+}
+
+// operandCopy returns the cheapest copy of a form of a view's operand into a form of result k.
+func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
+	byteWeight := m.Weights.UnitsOf(view.node.Out[k].Meta.Bytes())
+	// Only inserted copies count as copies, with the weight Weights.Copy.
+	insertedCopy := func(ps int64) operandCopy {
+		return operandCopy{cost: cost{weighted: m.Weights.Time*ps + m.Weights.Copy + byteWeight, ps: ps}}
+	}
+	copyByNode := func(ps int64) operandCopy {
+		return operandCopy{cost: cost{weighted: m.Weights.Time*ps + byteWeight, ps: ps}, byNode: true}
+	}
+	best := operandCopy{cost: forbidden}
+	switch ps := view.copyCosts[k][operandForm][resultForm]; {
+	case ps >= wcsp.Forbidden: // best stays forbidden
+	case view.canView[operandForm]:
+		best = insertedCopy(ps)
+	default:
+		best = copyByNode(ps)
+	}
+	if inserted := view.insertedCosts[operandForm]; inserted != nil && inserted[resultForm] < wcsp.Forbidden {
+		if candidate := insertedCopy(inserted[resultForm]); candidate.weighted < best.weighted {
+			best = candidate
+		}
+	}
+	return best
 }
