@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -36,22 +35,30 @@ type segmentTypes struct {
 	graph *Graph // a copy of the graph with these types; nil if they are unknown
 }
 
-// Form returns the form of known values. known is as in [Segment.At]. opensSymbols means that the symbols of the graph
-// have other sizes in other runs. Form returns nil if the segment can only be planned for the known values: because it
+// Form returns the form of known values. known is as in [Segment.At]. openSymbols are the symbols of the graph that have
+// other sizes in other runs; all calls for segments of a graph must give the same list. Form returns nil if the segment can only be planned for the known values: because it
 // is dynamic, an attribute or an offset determines its shapes, or a value has a layout that does not follow from its
 // sizes.
-func (s *Segment) Form(known map[*Value]*tensor.Tensor, opensSymbols bool) *SegmentForm {
+func (s *Segment) Form(known map[*Value]*tensor.Tensor, openSymbols []string) *SegmentForm {
 	if s.graph == nil || s.Dynamic || s.readsOffsets || len(s.AttrInputs) > 0 || s.types == nil {
 		return nil
+	}
+	for name := range s.graph.Symbols {
+		if isUnbackedName(name) || strings.HasPrefix(name, newSymbolPrefix) { // it could be confused with a new symbol
+			return nil
+		}
 	}
 	form := &SegmentForm{segment: s, Sizes: map[string]int{}}
 	sizes := map[string]sym.Int{}
 	setSize := func(name string, size int) { form.Sizes[name], sizes[name] = size, sym.Of(size) }
-	if opensSymbols {
-		for name, size := range s.graph.sizesBoundBy(known) {
-			if n, isNumber := size.Known(); isNumber && s.graph.hasSymbol(name) {
-				setSize(name, n)
-			}
+	for name, size := range s.graph.sizesBoundBy(known) {
+		n, isNumber := size.Known()
+		switch _, isSymbol := s.graph.Symbols[name]; {
+		case !isNumber || !isSymbol: // a symbol of the enclosing graph
+		case slices.Contains(openSymbols, name):
+			setSize(name, n)
+		default:
+			sizes[name] = size
 		}
 	}
 	types := make([]tensor.Type, len(s.In))
@@ -59,12 +66,12 @@ func (s *Segment) Form(known map[*Value]*tensor.Tensor, opensSymbols bool) *Segm
 		if known[v] == nil {
 			return nil
 		}
-		if !v.isOpenInput(opensSymbols) {
-			types[i] = s.typeOf(v, opensSymbols)
+		if v.Node != nil || v.Dims == nil {
+			types[i] = s.typeOf(v, openSymbols)
 		}
 		for k, size := range types[i].Shape { // symbols for sizes that depend on data
 			name := size.String()
-			if _, isSet := form.Sizes[name]; !isSet && isUnbackedName(name) && k < len(known[v].Shape) {
+			if _, isSet := sizes[name]; !isSet && isUnbackedName(name) && k < len(known[v].Shape) {
 				setSize(name, known[v].Shape[k])
 			}
 		}
@@ -74,11 +81,11 @@ func (s *Segment) Form(known map[*Value]*tensor.Tensor, opensSymbols bool) *Segm
 		meta, ok := known[v].Meta, false
 		meta.Offset = 0
 		var decl Decl
-		if v.isOpenInput(opensSymbols) && v.decl.gives(meta, sizes) {
+		if v.Node == nil && v.Dims != nil && v.decl.gives(meta, sizes) {
 			decl, ok = *v.decl, true
 		} else {
 			decl, ok = declarationOf(meta, types[i], sizes, func(dim, size int) Dim {
-				name := fmt.Sprintf("in%d_%d", i, dim)
+				name := fmt.Sprintf("%s%d_%d", newSymbolPrefix, i, dim)
 				setSize(name, size)
 				return Dim{Symbol: name}
 			})
@@ -96,11 +103,6 @@ func (s *Segment) Form(known map[*Value]*tensor.Tensor, opensSymbols bool) *Segm
 	return form
 }
 
-// isOpenInput reports whether a value is an input whose declaration has symbols with other sizes in other runs.
-func (v *Value) isOpenInput(opensSymbols bool) bool {
-	return opensSymbols && v.Node == nil && v.Dims != nil
-}
-
 // gives reports whether a declaration has the given layout at sizes of symbols.
 func (d *Decl) gives(meta tensor.Meta, sizes map[string]sym.Int) bool {
 	declared, err := d.Type(sizes)
@@ -112,8 +114,8 @@ func (d *Decl) gives(meta tensor.Meta, sizes map[string]sym.Int) bool {
 		slices.Equal(got.Strides, meta.Strides) && got.Offset == meta.Offset
 }
 
-// hasSymbol reports whether a name is a symbol of the graph.
-func (g *Graph) hasSymbol(name string) bool { _, ok := g.Symbols[name]; return ok }
+// newSymbolPrefix is the prefix of the symbols of sizes about which nothing is known before the run.
+const newSymbolPrefix = "unknown"
 
 // isUnbackedName reports whether a text is a symbol of [Graph.Unbacked].
 func isUnbackedName(text string) bool {
@@ -121,35 +123,34 @@ func isUnbackedName(text string) bool {
 }
 
 // typeOf returns the type of a value with symbols. The shape is nil if the type is unknown.
-func (s *Segment) typeOf(v *Value, opensSymbols bool) tensor.Type {
+func (s *Segment) typeOf(v *Value, openSymbols []string) tensor.Type {
 	if v.Node == nil && !v.Dynamic {
 		return v.Type
 	}
-	s.types.once.Do(func() { s.types.graph = s.graph.openTypes(opensSymbols) })
+	s.types.once.Do(func() { s.types.graph = s.graph.openTypes(openSymbols) })
 	if s.types.graph == nil {
 		return tensor.Type{}
 	}
 	return s.types.graph.Value(v.Name).Type
 }
 
-// openTypes returns a copy of the graph in which sizes that depend on data are symbols u0, u1, ... and, with
-// opensSymbols, the sizes of the graph's symbols are symbols of the same names. It returns nil if a symbol cannot have
-// its name.
-func (g *Graph) openTypes(opensSymbols bool) *Graph {
-	if !opensSymbols || len(g.Symbols) == 0 {
+// openTypes returns a copy of the graph in which sizes that depend on data are symbols u0, u1, ..., and the sizes of
+// openSymbols are symbols of the same names. It returns nil if a symbol cannot have its name.
+func (g *Graph) openTypes(openSymbols []string) *Graph {
+	if len(openSymbols) == 0 {
 		return g.Unbacked().Graph
 	}
 	u := newUnbacked(g)
 	copied, env := u.symbolic.Graph, u.symbolic.Env
 	copied.sizes = maps.Clone(copied.sizes)
-	for _, name := range sorted.Keys(g.Symbols) {
+	for _, name := range openSymbols {
 		bounds := g.Symbols[name]
 		maxSize := bounds.Max
 		if maxSize == 0 {
 			maxSize = tensor.MaxBytes
 		}
 		size, err := env.Symbol(name, bounds.Min, maxSize, bounds.assumedSize())
-		if err != nil || isUnbackedName(name) {
+		if err != nil {
 			return nil
 		}
 		copied.sizes[name] = size

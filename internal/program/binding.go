@@ -56,6 +56,7 @@ type Binding struct {
 	failed        graph.Errors    // nodes that inference or planning omitted, because of Options.KeepGoing
 	isPart        bool            // the binding of a part, whose inputs are in memory
 	parts         *partList       // nil if all shapes are known
+	graphOfParts  *graph.Graph    // the whole graph that runs in parts, at these sizes
 	call          *graph.Call     // of a part that is a dynamic node: the call of its op; otherwise nil
 	done          chan struct{}   // closed when compilation has ended and all other fields are set
 	err           error           // error of compilation

@@ -37,8 +37,8 @@ func (run *partsRun) openProgram(part *graph.Segment) (open *Program, sizes []in
 	if owner.hasOwnPasses || owner.options.KeepGoing || owner.device != nil {
 		return nil, nil
 	}
-	form := part.Form(run.knownValues, run.isBody)
-	if form == nil {
+	form := part.Form(run.knownValues, run.openSymbols)
+	if form == nil || run.isWhole && owner.isHint(form.Sizes) {
 		return nil, nil
 	}
 	names := sorted.Keys(form.Sizes)
@@ -66,6 +66,20 @@ func (run *partsRun) openProgram(part *graph.Segment) (open *Program, sizes []in
 	}
 	run.forms[key] = open
 	return open, sizes
+}
+
+// isHint reports whether the sizes of symbols are those of a hint, or the assumed sizes if there are no hints. Compile
+// makes plans for exactly these sizes. Sizes that depend on data are in no hint.
+func (p *Program) isHint(sizes map[string]int) bool {
+	if len(sizes) != len(p.openSymbols) {
+		return false
+	}
+	hints := p.hints
+	if len(hints) == 0 {
+		hints = [][]int{p.assumedSizes}
+	}
+	list := p.listOfSizes(sizes)
+	return slices.ContainsFunc(hints, func(hint []int) bool { return slices.Equal(hint, list) })
 }
 
 // roundUp returns sizes rounded up to powers of two, within the bounds of the symbols.

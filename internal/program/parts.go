@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/panics"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -34,7 +35,9 @@ type partList struct {
 	// lastReads[i] lists the values that part i reads or computes, and no later part reads. Outputs are omitted, and
 	// inputs, because the caller holds them and their shapes bind symbols.
 	lastReads [][]*graph.Value
-	isBody    bool // the graph is the body of a loop or a branch: its symbols have other sizes in other runs
+	// openSymbols are the symbols of the graph that have other sizes in other runs.
+	openSymbols []string
+	isWhole     bool // the graph is the whole graph of the program, with sizes of the first run: see sharedParts
 
 	formsLock sync.Mutex // guards forms
 	forms     map[formKey]*Program
@@ -97,10 +100,10 @@ type partsRun struct {
 // runInParts runs the graph of a binding in parts and returns the outputs by name. It puts the inputs in their declared
 // layouts. If out is not nil, it writes the outputs to the tensors in out, as [exec.Program.RunIntoNamed] does, except
 // that none may be the tensor of an input.
-func (p *Program) runInParts(ctx context.Context, list *partList, in, out map[string]*tensor.Tensor) (
+func (p *Program) runInParts(ctx context.Context, binding *Binding, in, out map[string]*tensor.Tensor) (
 	byName map[string]*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
-	g := list.graph
+	g := binding.graphOfParts
 	in = graph.FillDefaults(g.Inputs, in) // makeReleasable must know them
 	inputs, err := exec.OrderInputs(g.Inputs, in)
 	if err != nil {
@@ -124,7 +127,7 @@ func (p *Program) runInParts(ctx context.Context, list *partList, in, out map[st
 		}
 		inputs[i] = tensor.Must(input.View(v.Meta))
 	}
-	run := &partsRun{partList: list, owner: p, ctx: ctx, keepGoing: p.options.KeepGoing}
+	run := &partsRun{partList: binding.parts, owner: p, ctx: ctx, keepGoing: p.options.KeepGoing}
 	if out != nil {
 		run.given = givenByValue
 	}
@@ -399,8 +402,8 @@ func (p *Program) partsOfBody(body *graph.Graph) (*partList, error) {
 	if body == nil {
 		return nil, errors.New("the graph to run is nil")
 	}
-	p.bodiesLock.Lock()
-	defer p.bodiesLock.Unlock()
+	p.partsLock.Lock()
+	defer p.partsLock.Unlock()
 	if list := p.bodies[body]; list != nil {
 		return list, nil
 	}
@@ -411,9 +414,46 @@ func (p *Program) partsOfBody(body *graph.Graph) (*partList, error) {
 		p.bodies = map[*graph.Graph]*partList{}
 	}
 	list := newPartList(body)
-	list.isBody = true
+	list.openSymbols = sorted.Keys(body.Symbols)
 	p.bodies[body] = list
 	return list, nil
+}
+
+// sharedParts returns the parts of the first binding instead of the parts of another one, if they have the same nodes.
+// Its parts take the sizes of open symbols from the inputs of a run, as bodies do.
+func (p *Program) sharedParts(list *partList) *partList {
+	isGiven := func(symbol string) bool { // an input has a dimension of this size
+		return slices.ContainsFunc(list.graph.Inputs, func(v *graph.Value) bool {
+			return slices.ContainsFunc(v.Dims, func(dim graph.Dim) bool { return dim.Symbol == symbol })
+		})
+	}
+	for _, symbol := range p.openSymbols {
+		if !isGiven(symbol) {
+			return list
+		}
+	}
+	if p.options.KeepGoing || !slices.EqualFunc(p.graph.Nodes, list.graph.Nodes, sameNode) { // inlined for these sizes
+		return list
+	}
+	p.partsLock.Lock()
+	defer p.partsLock.Unlock()
+	if p.parts == nil {
+		p.parts, list.openSymbols, list.isWhole = list, p.openSymbols, true
+	}
+	if slices.EqualFunc(p.parts.parts, list.parts, sameNodes) {
+		return p.parts
+	}
+	return list
+}
+
+// sameNode reports whether two nodes have the same name and op.
+func sameNode(m, n *graph.Node) bool { return m.Name == n.Name && m.Op == n.Op }
+
+// sameNodes reports whether two parts have the same nodes, inputs and outputs.
+func sameNodes(a, b graph.Segment) bool {
+	sameName := func(v, w *graph.Value) bool { return v.Name == w.Name }
+	return a.Dynamic == b.Dynamic && slices.EqualFunc(a.Nodes, b.Nodes, sameNode) && slices.EqualFunc(a.In, b.In, sameName) &&
+		slices.EqualFunc(a.AttrInputs, b.AttrInputs, sameName) && slices.EqualFunc(a.Out, b.Out, sameName)
 }
 
 // recordSharedConstant records a result that shares memory with a constant operand, such as the result of a branch that

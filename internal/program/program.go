@@ -67,8 +67,9 @@ type Program struct {
 	pool     *tensor.Pool  // recycles the memory of results; they refer to the pool, not to the program
 	bindings bindings      // of the whole graph and of its parts
 
-	bodiesLock sync.Mutex                 // guards bodies
-	bodies     map[*graph.Graph]*partList // the bodies of loops and branches, in parts
+	partsLock sync.Mutex                 // guards the fields below
+	parts     *partList                  // the graph in parts: see sharedParts; nil if its shapes are known
+	bodies    map[*graph.Graph]*partList // the bodies of loops and branches, in parts
 
 	planningLock    interrupt.Mutex // guards specializations and regions; held while a specialization is planned
 	specializations []*Specialization
@@ -219,7 +220,7 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	}
 	var out map[string]*tensor.Tensor
 	if binding.parts != nil {
-		out, err = p.runInParts(ctx, binding.parts, in, nil /* new tensors */)
+		out, err = p.runInParts(ctx, binding, in, nil /* new tensors */)
 	} else {
 		out, err = binding.Program.Run(ctx, in)
 	}
@@ -250,7 +251,7 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 	if out == nil {
 		out = map[string]*tensor.Tensor{} // otherwise runInParts makes new tensors
 	}
-	_, err = p.runInParts(ctx, binding.parts, in, out)
+	_, err = p.runInParts(ctx, binding, in, out)
 	return binding.withFailed(err)
 }
 

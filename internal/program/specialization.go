@@ -142,8 +142,15 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 		return err
 	}
 	if runnable.Dynamic() {
-		b.parts = newPartList(runnable)
-		return b.prepareFirstPart(ctx, owner)
+		b.parts, b.graphOfParts, b.Segment = newPartList(runnable), runnable, -1
+		if !b.isHint && owner.firstBinding == nil { // the sizes of the first run must not have an effect
+			return nil
+		}
+		b.parts = owner.sharedParts(b.parts)
+		if b.isHint {
+			return b.prepareFirstPart(ctx, owner)
+		}
+		return nil
 	}
 	mode := planMode{keepGoing: owner.options.KeepGoing}
 	if len(owner.openSymbols) == 0 {
@@ -183,7 +190,6 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 // prepareFirstPart plans and compiles the first part whose shapes are known before a run, for inputs in the declared
 // layouts ([graph.Segment.GraphBeforeRun]).
 func (b *Binding) prepareFirstPart(ctx context.Context, owner *Program) error {
-	b.Segment = -1
 	run := &partsRun{partList: b.parts, owner: owner, ctx: ctx, keepGoing: owner.options.KeepGoing}
 	for i := range b.parts.parts {
 		part := &b.parts.parts[i]
@@ -192,8 +198,13 @@ func (b *Binding) prepareFirstPart(ctx context.Context, owner *Program) error {
 			continue // the part depends on data, or runs report the error
 		}
 		run.knownValues = make(map[*graph.Value]*tensor.Tensor, len(b.parts.graph.Inputs)+len(part.In))
-		for _, v := range slices.Concat(b.parts.graph.Inputs, part.In) {
-			run.knownValues[v] = &tensor.Tensor{Meta: v.Meta} // only the meta of the tensor is read
+		for i, v := range b.parts.graph.Inputs { // only the metas of the tensors are read
+			run.knownValues[v] = &tensor.Tensor{Meta: b.graphOfParts.Inputs[i].Meta}
+		}
+		for _, v := range part.In {
+			if run.knownValues[v] == nil { // computed by an earlier part, whose sizes do not depend on data
+				run.knownValues[v] = &tensor.Tensor{Meta: b.graphOfParts.Value(v.Name).Meta}
+			}
 		}
 		run.beforeRun = true
 		first, err := owner.bindingForPart(run, part, true /* all nodes */)
