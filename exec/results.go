@@ -83,12 +83,7 @@ func coversStorage(meta tensor.Meta) bool { return meta.Offset == 0 && meta.IsNo
 // isAligned reports whether elements have the alignment that kernels require for writing: the size of an element, but
 // at most the size of a pointer.
 func isAligned(t *tensor.Tensor) bool {
-	return isAlignedAt(uintptr(t.Pointer()), t.DType)
-}
-
-// isAlignedAt is [isAligned] for an address.
-func isAlignedAt(address uintptr, dtype tensor.DType) bool {
-	return address%uintptr(min(dtype.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
+	return uintptr(t.Pointer())%uintptr(min(t.DType.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
 }
 
 // checkOutputTensor returns an error for a tensor that cannot receive an output.
