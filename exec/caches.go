@@ -3,8 +3,8 @@ package exec
 import (
 	"errors"
 	"fmt"
-	"slices"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,10 +14,8 @@ import (
 
 // cache is an input that a step extends.
 type cache struct {
-	input   int    // index in Program.inputs
-	output  string // name of the extended value
-	storage int    // index in Program.storages
-	meta    tensor.Meta
+	input int          // index in Program.inputs
+	value *graph.Value // the result of the step
 }
 
 // findCaches lists the caches.
@@ -25,9 +23,7 @@ func (p *Program) findCaches() {
 	for i := range p.steps {
 		n := p.steps[i].node
 		if n.Op.Stores {
-			s := p.storageOf(n.Out[0])
-			p.caches = append(p.caches, cache{input: p.storages[s].inputIndex, output: n.Out[0].Name, storage: s,
-				meta: n.Out[0].Meta})
+			p.caches = append(p.caches, cache{p.storages[p.storageOf(n.Out[0])].inputIndex, n.Out[0]})
 		}
 	}
 }
@@ -62,7 +58,14 @@ func (p *Program) checkCaches(inputs, outputs []*tensor.Tensor) error {
 			}
 		}
 		for k, other := range outputs {
-			if other != nil && !p.isCacheOutput(k, other, inputs) && mayRead(written, other, false) {
+			switch {
+			case other == nil:
+			case p.cacheOf(k) == c:
+				if other.Storage() != written.Storage() || !sameLayout(other.Meta, written.Meta) {
+					return fmt.Errorf("output %q is in the memory of input %q: the tensor given for it must be the view of this memory",
+						p.outputs[k].Name, p.inputs[c.input].Name)
+				}
+			case mayRead(written, other, false):
 				return sharedError("the tensor given for output", p.outputs[k].Name)
 			}
 		}
@@ -76,17 +79,17 @@ func (p *Program) checkCaches(inputs, outputs []*tensor.Tensor) error {
 // extend returns the result of the step in the memory of the tensor given for the cache. The error completes a sentence
 // about the given tensor.
 func (c *cache) extend(given *tensor.Tensor) (*tensor.Tensor, error) {
-	for dim, size := range c.meta.Shape {
-		if size > 1 && given.Strides[dim] != c.meta.Strides[dim] {
+	meta := c.value.Meta
+	for dim, size := range meta.Shape {
+		if size > 1 && given.Strides[dim] != meta.Strides[dim] {
 			return nil, fmt.Errorf("has the strides %s: want %s; Program.CachesOf makes such tensors",
-				tensor.ListString(given.Strides), tensor.ListString(c.meta.Strides))
+				tensor.ListString(given.Strides), tensor.ListString(meta.Strides))
 		}
 	}
-	meta := c.meta
-	meta.Offset += given.Offset
-	if space := given.Storage().Len()/given.DType.Size() - given.Offset; meta.Numel() > 0 && c.meta.Extent() > space {
-		return nil, fmt.Errorf("has space for %d elements in its storage: want %d", max(space, 0), c.meta.Extent())
+	if space := given.Storage().Len()/given.DType.Size() - given.Offset; meta.Numel() > 0 && meta.Extent() > space {
+		return nil, fmt.Errorf("has space for %d elements in its storage: want %d", max(space, 0), meta.Extent())
 	}
+	meta.Offset += given.Offset
 	extended, err := given.View(meta)
 	if err == nil && !isAligned(extended) {
 		err = errors.New("is not aligned to its elements")
@@ -94,16 +97,12 @@ func (c *cache) extend(given *tensor.Tensor) (*tensor.Tensor, error) {
 	return extended, err
 }
 
-// isCacheOutput reports whether output i is a value in a cache, and the tensor given for it is this value.
-func (p *Program) isCacheOutput(i int, given *tensor.Tensor, inputs []*tensor.Tensor) bool {
-	value := p.outputs[i].Value
+// cacheOf returns the cache whose extended value is output i, or nil.
+func (p *Program) cacheOf(i int) *cache {
 	for k := range p.caches {
-		c := &p.caches[k]
-		if c.storage == p.storageOf(value) && value.Root().ContainedIn != nil {
-			input := inputs[c.input]
-			return given.Storage() == input.Storage() && given.Offset == input.Offset+value.Meta.Offset &&
-				slices.Equal(given.Shape, value.Meta.Shape) && given.SameAddresses(value.Meta)
+		if p.caches[k].value == p.outputs[i].Value {
+			return &p.caches[k]
 		}
 	}
-	return false
+	return nil
 }

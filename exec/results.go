@@ -51,7 +51,7 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 		if err := checkOutputTensor(output.Name, meta.DType, meta.Shape, given); err != nil {
 			return err
 		}
-		if program.isCacheOutput(i, given, inputs) {
+		if program.cacheOf(i) != nil { // in the memory of an input
 			continue
 		}
 		direct, err := program.checkWritable(i, inputs, outputs) // direct: a step may write the tensor
@@ -164,7 +164,7 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 	isGiven := outputs[i] != nil
 	// directOutput is 1 + the index of the output whose tensor a step has written directly, or 0.
 	isWritten := s.outputMemories[storageIndex].directOutput == i+1
-	if isWritten || s.onlyGivenOutputs && !isGiven {
+	if isWritten || s.onlyGivenOutputs && !isGiven || isGiven && s.program.cacheOf(i) != nil {
 		return nil
 	}
 	var result *tensor.Tensor
@@ -195,9 +195,6 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 		return err
 	}
 	if isGiven {
-		if s.program.isCacheOutput(i, outputs[i], inputs) {
-			return nil
-		}
 		return iter.CopyElements(ctx, outputs[i], result, s.program.threads)
 	}
 	s.passToCaller(result)
