@@ -146,11 +146,12 @@ type Options struct {
 //	}
 //
 // The input keeps its elements, except that a scatter, as in GroupQueryAttention of ONNX Runtime, may overwrite some. If
-// a run fails, elements behind those of the input are undefined. RunInto needs no tensor for the output.
+// a run fails, elements behind those of the input are undefined.
 //
 // Compile fails if the output is no concatenation of the input and another value, or if something else reads an input
 // that a scatter overwrites. A run fails, and writes nothing, if the result would exceed the capacity, or if a tensor
-// has other strides, too little storage, or shares memory with another tensor of the run.
+// has other strides, too little storage, or shares memory with another tensor of the run. RunInto needs no tensor for
+// the output; a tensor that is given must be the view of the cache.
 type GrowingCache = graph.GrowingCache
 
 // RecognizedCaches stands for all caches whose inputs and outputs have the names that exporters give them, such as

@@ -1,10 +1,10 @@
 package exec
 
 import (
+	"errors"
 	"fmt"
-	"slices"
-	"unsafe"
 
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -14,10 +14,8 @@ import (
 
 // cache is an input that a step extends.
 type cache struct {
-	input   int    // index in Program.inputs
-	output  string // name of the extended value
-	storage int    // index in Program.storages
-	meta    tensor.Meta
+	input int          // index in Program.inputs
+	value *graph.Value // the result of the step
 }
 
 // findCaches lists the caches.
@@ -25,9 +23,7 @@ func (p *Program) findCaches() {
 	for i := range p.steps {
 		n := p.steps[i].node
 		if n.Op.Stores {
-			s := p.storageOf(n.Out[0])
-			p.caches = append(p.caches, cache{input: p.storages[s].inputIndex, output: n.Out[0].Name, storage: s,
-				meta: n.Out[0].Meta})
+			p.caches = append(p.caches, cache{p.storages[p.storageOf(n.Out[0])].inputIndex, n.Out[0]})
 		}
 	}
 }
@@ -35,81 +31,78 @@ func (p *Program) findCaches() {
 // checkCaches returns an error if a tensor given for a cache does not have the strides or the space of the cache, or
 // shares the memory that a step writes with another tensor of the run or with a constant.
 func (p *Program) checkCaches(inputs, outputs []*tensor.Tensor) error {
+	if len(p.caches) == 0 {
+		return nil
+	}
+	ranges, extended := make([]addressRange, len(inputs)), make([]*tensor.Tensor, len(inputs)) // with the new elements
+	for k, input := range inputs {
+		ranges[k], extended[k] = rangeOf(input), input
+	}
 	for i := range p.caches {
 		c := &p.caches[i]
-		name, given := p.inputs[c.input].Name, inputs[c.input]
-		for dim, size := range c.meta.Shape {
-			if size > 1 && given.Strides[dim] != c.meta.Strides[dim] {
-				return fmt.Errorf("input %q is a cache with the strides %s, but the tensor given for it has the strides %s; "+
-					"Program.CachesOf makes tensors with these strides", name, tensor.ListString(c.meta.Strides),
-					tensor.ListString(given.Strides))
-			}
+		var err error
+		if extended[c.input], err = c.extend(inputs[c.input]); err != nil {
+			return fmt.Errorf("input %q is a cache, but the tensor given for it %w", p.inputs[c.input].Name, err)
 		}
-		written := c.writtenRange(given)
-		if given.Offset+c.meta.Extent() > given.Storage().Len()/given.DType.Size() {
-			return fmt.Errorf("the storage of the tensor given for input %q has %d elements from its offset on, but the cache "+
-				"needs %d", name, given.Storage().Len()/given.DType.Size()-given.Offset, c.meta.Extent())
+		ranges[c.input] = rangeOf(extended[c.input])
+	}
+	for i := range p.caches {
+		c := &p.caches[i]
+		written, writtenRange := extended[c.input], ranges[c.input]
+		sharedError := func(kind, name string) error {
+			return fmt.Errorf("input %q is a cache, but shares memory with %s %q", p.inputs[c.input].Name, kind, name)
 		}
-		if written.from == written.to {
-			continue
-		}
-		if !isAlignedAt(written.from, given.DType) {
-			return fmt.Errorf("the tensor given for cache %q is not aligned to its elements", name)
-		}
-		shares := func(other *tensor.Tensor) bool {
-			return other != nil && written.overlaps(rangeOf(other)) && tensor.Overlap(c.extended(given), other)
-		}
-		for k, other := range inputs {
-			if k != c.input && shares(other) {
-				return fmt.Errorf("input %q is a cache, but shares memory with input %q", name, p.inputs[k].Name)
-			}
-		}
-		for _, other := range p.caches[:i] { // which may be empty before the run
-			if extended := other.writtenRange(inputs[other.input]); written.overlaps(extended) &&
-				tensor.Overlap(c.extended(given), other.extended(inputs[other.input])) {
-				return fmt.Errorf("input %q is a cache, but shares memory with input %q", name, p.inputs[other.input].Name)
+		for k, other := range extended {
+			if k != c.input && writtenRange.overlaps(ranges[k]) && tensor.Overlap(written, other) {
+				return sharedError("input", p.inputs[k].Name)
 			}
 		}
 		for k, other := range outputs {
-			if other != nil && !p.isCacheOutput(k, other, inputs) && shares(other) {
-				return fmt.Errorf("input %q is a cache, but shares memory with the tensor given for output %q", name,
-					p.outputs[k].Name)
+			switch {
+			case other == nil:
+			case p.cacheOf(k) == c:
+				if other.Storage() != written.Storage() || !sameLayout(other.Meta, written.Meta) {
+					return fmt.Errorf("output %q is in the memory of input %q: the tensor given for it must be the view of this memory",
+						p.outputs[k].Name, p.inputs[c.input].Name)
+				}
+			case mayRead(written, other, false):
+				return sharedError("the tensor given for output", p.outputs[k].Name)
 			}
 		}
-		if p.constantOverlaps(written) {
-			return fmt.Errorf("input %q is a cache, but shares memory with a constant", name)
+		if p.constantOverlaps(writtenRange) {
+			return fmt.Errorf("input %q is a cache, but shares memory with a constant", p.inputs[c.input].Name)
 		}
 	}
 	return nil
 }
 
-// writtenRange returns the addresses from the first element of the given tensor to the last element of the result.
-func (c *cache) writtenRange(given *tensor.Tensor) addressRange {
-	extent := c.meta.Extent() - c.meta.Offset
-	if extent <= 0 {
-		return addressRange{}
-	}
-	from := uintptr(unsafe.Pointer(unsafe.SliceData(given.Storage().Bytes()))) + uintptr(given.Offset*given.DType.Size())
-	return addressRange{from, from + uintptr(extent*given.DType.Size())}
-}
-
-// extended returns the result of the step in the storage of the tensor given for the cache.
-func (c *cache) extended(given *tensor.Tensor) *tensor.Tensor {
-	meta := c.meta
-	meta.Offset += given.Offset
-	return tensor.Must(given.View(meta))
-}
-
-// isCacheOutput reports whether output i is a value in a cache, and the tensor given for it is this value.
-func (p *Program) isCacheOutput(i int, given *tensor.Tensor, inputs []*tensor.Tensor) bool {
-	value := p.outputs[i].Value
-	for k := range p.caches {
-		c := &p.caches[k]
-		if c.storage == p.storageOf(value) && value.Root().ContainedIn != nil {
-			input := inputs[c.input]
-			return given.Storage() == input.Storage() && given.Offset == input.Offset+value.Meta.Offset &&
-				slices.Equal(given.Shape, value.Meta.Shape) && given.SameAddresses(value.Meta)
+// extend returns the result of the step in the memory of the tensor given for the cache. The error completes a sentence
+// about the given tensor.
+func (c *cache) extend(given *tensor.Tensor) (*tensor.Tensor, error) {
+	meta := c.value.Meta
+	for dim, size := range meta.Shape {
+		if size > 1 && given.Strides[dim] != meta.Strides[dim] {
+			return nil, fmt.Errorf("has the strides %s: want %s; Program.CachesOf makes such tensors",
+				tensor.ListString(given.Strides), tensor.ListString(meta.Strides))
 		}
 	}
-	return false
+	if space := given.Storage().Len()/given.DType.Size() - given.Offset; meta.Numel() > 0 && meta.Extent() > space {
+		return nil, fmt.Errorf("has space for %d elements in its storage: want %d", max(space, 0), meta.Extent())
+	}
+	meta.Offset += given.Offset
+	extended, err := given.View(meta)
+	if err == nil && !isAligned(extended) {
+		err = errors.New("is not aligned to its elements")
+	}
+	return extended, err
+}
+
+// cacheOf returns the cache whose extended value is output i, or nil.
+func (p *Program) cacheOf(i int) *cache {
+	for k := range p.caches {
+		if p.caches[k].value == p.outputs[i].Value {
+			return &p.caches[k]
+		}
+	}
+	return nil
 }

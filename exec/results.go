@@ -53,7 +53,7 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 		if err := CheckOutput(output.Name, meta.DType, meta.Shape, given); err != nil {
 			return err
 		}
-		if program.isCacheOutput(i, given, inputs) {
+		if program.cacheOf(i) != nil { // in the memory of an input
 			continue
 		}
 		direct, err := program.checkWritable(i, inputs, outputs) // direct: a step may write the tensor
@@ -85,12 +85,7 @@ func coversStorage(meta tensor.Meta) bool { return meta.Offset == 0 && meta.IsNo
 // isAligned reports whether elements have the alignment that kernels require for writing: the size of an element, but
 // at most the size of a pointer.
 func isAligned(t *tensor.Tensor) bool {
-	return isAlignedAt(uintptr(t.Pointer()), t.DType)
-}
-
-// isAlignedAt is [isAligned] for an address.
-func isAlignedAt(address uintptr, dtype tensor.DType) bool {
-	return address%uintptr(min(dtype.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
+	return uintptr(t.Pointer())%uintptr(min(t.DType.Size(), int(unsafe.Sizeof(uintptr(0))))) == 0
 }
 
 // CheckOutput returns an error for a tensor that cannot receive an output of the given name, dtype and shape.
@@ -174,7 +169,7 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 	isGiven := outputs[i] != nil
 	// directOutput is 1 + the index of the output whose tensor a step has written directly, or 0.
 	isWritten := s.outputMemories[storageIndex].directOutput == i+1
-	if isWritten || s.onlyGivenOutputs && !isGiven {
+	if isWritten || s.onlyGivenOutputs && !isGiven || isGiven && s.program.cacheOf(i) != nil {
 		return nil
 	}
 	var result *tensor.Tensor
@@ -205,9 +200,6 @@ func (s *Session) deliverOutput(ctx context.Context, i int, inputs, outputs []*t
 		return err
 	}
 	if isGiven {
-		if s.program.isCacheOutput(i, outputs[i], inputs) {
-			return nil
-		}
 		return iter.CopyElements(ctx, outputs[i], result, s.program.threads)
 	}
 	s.passToCaller(result)

@@ -117,7 +117,8 @@ func (p *Program) transfers(lineNS float64) []transfer {
 			}
 		}
 		for _, address := range step.addresses[:outCount] {
-			if address.storage >= 0 {
+			isCache := address.storage >= 0 && p.storages[address.storage].kind == inInput // only its new elements are written
+			if address.storage >= 0 && !isCache {
 				writer[address.storage] = int32(i) + 1
 			}
 		}

@@ -97,7 +97,8 @@ func inferAppend(c *graph.Call) ([]graph.Result, error) {
 	size := out.Shape[dim].Add(added)
 	out.Shape[dim] = size
 	if sym.Of(attrs.Capacity).Lt(size).Holds() {
-		return nil, fmt.Errorf("the cache needs size %v in dimension %d, but its capacity is %d", size, dim, attrs.Capacity)
+		return nil, fmt.Errorf("cache %q needs size %v in dimension %d, but its capacity is %d", c.In[0].Value.Name, size, dim,
+			attrs.Capacity)
 	}
 	return c.NewResult(out), nil
 }
