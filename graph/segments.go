@@ -310,20 +310,6 @@ func (g *Graph) sizesBoundBy(known map[*Value]*tensor.Tensor) map[string]sym.Int
 
 var errNoSegment = errors.New("the segment was not made by Graph.Segments")
 
-// GraphBeforeRun returns the graph of the segment, as [Segment.At] does, before the whole graph runs. It returns nil if
-// the segment has AttrInputs, is dynamic, or has an operand whose shape depends on data.
-func (s *Segment) GraphBeforeRun(ctx context.Context) (*Graph, error) {
-	switch {
-	case s.graph == nil:
-		return nil, errNoSegment
-	case s.Dynamic || len(s.AttrInputs) > 0 || slices.ContainsFunc(s.In, func(v *Value) bool { return v.Dynamic }):
-		return nil, nil
-	}
-	metaOf := func(v *Value) (tensor.Meta, error) { return v.Meta, nil }
-	dataOf := func(v *Value) *tensor.Tensor { return v.Const }
-	return s.makeGraph(ctx, segmentInputs{metaOf: metaOf, dataOf: dataOf, sizes: s.graph.sizes})
-}
-
 // segmentInputs describes the inputs for which the graph of a segment is made.
 type segmentInputs struct {
 	metaOf func(*Value) (tensor.Meta, error) // returns the dtype and layout of a value in Segment.In

@@ -188,7 +188,7 @@ func (p Pass) isBuiltin() bool {
 
 // inferTypes infers the graph. If the plan keeps going after errors, it removes the rejected nodes from the graph.
 func inferTypes(plan *Plan) error {
-	if plan.decisionsToFollow != nil { // the caller has inferred the graph
+	if plan.inferred {
 		return nil
 	}
 	if !plan.keepGoing {

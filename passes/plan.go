@@ -53,6 +53,8 @@ type Options struct {
 	Device graph.Device
 	// Slack is the additional cost that is acceptable for fewer copies: [layout.Problem.Slack].
 	Slack float64
+	// Inferred means that the graph is inferred: pass infer does nothing.
+	Inferred bool
 	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph
 	// must be inferred. Run returns a [*Misfit] if the decisions do not apply.
 	Follow *Decisions
@@ -112,6 +114,7 @@ type Plan struct {
 	device     graph.Device
 	exact      bool
 	keepGoing  bool
+	inferred   bool
 	foldStore  func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
 
 	ctx                 context.Context
@@ -212,6 +215,7 @@ func plannableGraph(g *graph.Graph) (*graph.Graph, error) {
 func newPlan(g *graph.Graph, options Options) *Plan {
 	plan := &Plan{Graph: g.Clone(), Strategy: options.Strategy.Name(), strategy: options.Strategy,
 		profile: options.Profile, keepGoing: options.KeepGoing, exact: options.Exact,
+		inferred: options.Inferred || options.Follow != nil,
 		solveLimit: options.SolveLimit, slack: options.Slack, device: options.Device,
 		foldBudget: foldBudget{limit: options.MemoryLimit}, decisionsToFollow: options.Follow,
 		foldStore: options.FoldStore, prices: options.Follow == nil || options.Price}

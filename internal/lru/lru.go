@@ -34,8 +34,8 @@ func New[K, V comparable](maxValues, maxBytes int) Cache[K, V] {
 }
 
 // NewWithIdle returns a cache that calls onIdle with a value when recentCount other values have been used since the
-// last use of this value. onIdle must not use the cache.
-func NewWithIdle[K, V comparable](maxValues, maxBytes, recentCount int, onIdle func(V)) Cache[K, V] {
+// last use of this value, and when the value has been evicted. onIdle must not use the cache.
+func NewWithIdle[K, V comparable](maxValues, maxBytes, recentCount int, onIdle func(v V, isEvicted bool)) Cache[K, V] {
 	return &cache[K, V]{maxValues: maxValues, maxBytes: maxBytes, recentCount: recentCount, onIdle: onIdle,
 		elements: map[K]*list.Element{}}
 }
@@ -45,7 +45,7 @@ type cache[K, V comparable] struct {
 	maxValues   int
 	maxBytes    int // 0 until it is known
 	recentCount int
-	onIdle      func(V) // nil if there is nothing to do
+	onIdle      func(v V, isEvicted bool) // nil if there is nothing to do
 
 	mu         sync.Mutex
 	elements   map[K]*list.Element // the element of order for each key
@@ -103,8 +103,16 @@ func (c *cache[K, V]) evictExcept(kept *list.Element) {
 		previous := element.Prev()
 		if element != kept {
 			c.remove(element)
+			c.freeEvicted(element)
 		}
 		element = previous
+	}
+}
+
+// freeEvicted calls onIdle with the value of an evicted element.
+func (c *cache[K, V]) freeEvicted(element *list.Element) {
+	if c.onIdle != nil {
+		c.onIdle(element.Value.(*entry[K, V]).value, true)
 	}
 }
 
@@ -141,6 +149,9 @@ func (c *cache[K, V]) Clear() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	hadSize := c.totalBytes > 0
+	for element := c.order.Front(); element != nil; element = element.Next() {
+		c.freeEvicted(element)
+	}
 	clear(c.elements)
 	c.order.Init()
 	c.totalBytes = 0
@@ -161,6 +172,6 @@ func (c *cache[K, V]) moveToFront(element *list.Element) {
 	}
 	c.order.MoveToFront(element)
 	if last != nil && last != element {
-		c.onIdle(last.Value.(*entry[K, V]).value)
+		c.onIdle(last.Value.(*entry[K, V]).value, false)
 	}
 }

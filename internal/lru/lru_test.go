@@ -61,7 +61,14 @@ func TestOthersValues(t *testing.T) {
 
 func TestIdle(t *testing.T) {
 	var idle []int
-	c := NewWithIdle[int](8, 0, 2, func(v int) { idle = append(idle, v) })
+	var evicted []int
+	c := NewWithIdle[int](4, 0, 2, func(v int, isEvicted bool) {
+		if isEvicted {
+			evicted = append(evicted, v)
+		} else {
+			idle = append(idle, v)
+		}
+	})
 	use := func(n int) {
 		if _, ok := c.Find(n); !ok {
 			c.Put(n, n)
@@ -79,4 +86,11 @@ func TestIdle(t *testing.T) {
 	use(2)
 	c.Put(3, 0)
 	assert.Equal(t, []int{2, 1}, idle)
+	use(4)
+	use(5)
+	assert.Empty(t, evicted, "no value has a size")
+	c.SetSize(5, 5, 1)
+	assert.Equal(t, []int{1}, evicted)
+	c.Clear()
+	assert.ElementsMatch(t, []int{1, 2, 3, 4, 5}, evicted)
 }

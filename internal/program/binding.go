@@ -373,11 +373,11 @@ func (b *Binding) estimatedBytes() int {
 }
 
 // dropSessions frees the sessions of the binding: the memory that it keeps for later runs. Each run of a graph in parts
-// uses the sessions of all parts, so bindings of parts keep them.
-func (b *Binding) dropSessions() {
+// uses the sessions of all parts, so bindings of parts keep them until they are evicted.
+func (b *Binding) dropSessions(isEvicted bool) {
 	select {
 	case <-b.done:
-		if b.Program != nil && !b.isPart && b.parts == nil {
+		if b.Program != nil && (isEvicted || !b.isPart && b.parts == nil) {
 			b.Program.DropSessions()
 		}
 	default: // it is being compiled

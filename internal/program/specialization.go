@@ -188,14 +188,15 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 }
 
 // prepareFirstPart plans and compiles the first part whose shapes are known before a run, for inputs in the declared
-// layouts ([graph.Segment.GraphBeforeRun]).
+// layouts.
 func (b *Binding) prepareFirstPart(ctx context.Context, owner *Program) error {
 	run := &partsRun{partList: b.parts, owner: owner, ctx: ctx, keepGoing: owner.options.KeepGoing}
 	for i := range b.parts.parts {
 		part := &b.parts.parts[i]
 		interrupt.Check(ctx)
-		if g, err := part.GraphBeforeRun(ctx); err != nil || g == nil || g.Dynamic() {
-			continue // the part depends on data, or runs report the error
+		isDynamic := func(v *graph.Value) bool { return v.Dynamic }
+		if part.Dynamic || len(part.AttrInputs) > 0 || slices.ContainsFunc(part.In, isDynamic) {
+			continue
 		}
 		run.knownValues = make(map[*graph.Value]*tensor.Tensor, len(b.parts.graph.Inputs)+len(part.In))
 		for i, v := range b.parts.graph.Inputs { // only the metas of the tensors are read
@@ -211,6 +212,9 @@ func (b *Binding) prepareFirstPart(ctx context.Context, owner *Program) error {
 		if err != nil {
 			return err
 		}
+		if first.parts != nil { // shapes inside the part depend on data
+			continue
+		}
 		b.Segment, b.Plan, b.Program = i, first.Plan, first.Program
 		return nil
 	}
@@ -222,8 +226,8 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 	options := p.options
 	return passes.Options{Context: ctx, Strategy: options.Strategy, Profile: options.Costs, Passes: options.Passes,
 		MemoryLimit: options.MemoryLimit, Threads: options.Threads, Check: options.Check,
-		KeepGoing: options.KeepGoing, Exact: options.Exact, SolveLimit: options.SolveLimit, Slack: options.Slack,
-		Device: p.device}
+		KeepGoing: options.KeepGoing, Inferred: p.needsInference && !p.hasOwnPasses, Exact: options.Exact,
+		SolveLimit: options.SolveLimit, Slack: options.Slack, Device: p.device}
 }
 
 // planMode has the options of [Binding.plan]. The zero value makes a plan by a search.
@@ -239,6 +243,7 @@ func (b *Binding) plan(ctx context.Context, owner *Program, g *graph.Graph, mode
 	owner.options.Progress("planning")
 	options := owner.PlanOptions(ctx)
 	options.Record, options.Follow, options.KeepGoing = mode.record, mode.follow, mode.keepGoing
+	options.Inferred = options.Inferred || b.isPart && !owner.hasOwnPasses
 	if !mode.inRun {
 		options.Dump = owner.options.Dump
 	}
