@@ -148,7 +148,11 @@ func (d *decoder) next(ctx context.Context, tokens []int64) (token int64, err er
 		}
 	}
 	d.past, d.runs = d.past+count, d.runs+1
-	return likeliest(out["logits"])
+	token, err = likeliest(out["logits"])
+	if err == nil {
+		err = out["logits"].Release() // the next run uses its memory
+	}
+	return token, err
 }
 
 // integers returns an input of n integers for one text.
