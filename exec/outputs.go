@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -214,4 +217,302 @@ func onceEach(t *tensor.Tensor) *tensor.Tensor {
 		}
 	}
 	return tensor.Must(t.View(meta))
+}
+
+// This part permits a caller to give the same tensor for an input and an output. The run then overwrites the input.
+// For example, a decoder updates its cache of keys and values without a copy: the step that writes row 7 of the cache
+// has the cache as its operand and as its result, in the same memory. At compilation, overwriteInputs finds such pairs
+// of an input and an output. In a run, mayOverwrite checks that the caller's tensors are such a pair.
+
+// overwriteInputs finds the inputs that an output of step i may overwrite while the step runs. The kernel must permit
+// it, the output must have the layout of the input, and no later step and no other output may read the input. Step i
+// then waits for all earlier steps that read the input. With [Options.KeepGoing] no input is overwritten. An input is
+// overwritten by at most one output.
+func (m *memoryPlanner) overwriteInputs(i int) {
+	p := m.program
+	if p.keepsGoing() {
+		return
+	}
+	step := &p.steps[i]
+	outCount := len(step.node.Out)
+	for _, pair := range step.kernel.InPlace {
+		result, operand := step.addresses[pair.Out].storage, step.addresses[outCount+pair.In].storage
+		if result < 0 || operand < 0 {
+			continue
+		}
+		input, output := &p.storages[operand], &p.storages[result]
+		if input.kind != inInput || output.kind != inNewMemory {
+			continue
+		}
+		isOverwritten := slices.Contains(m.overwrites, 1+input.inputIndex)
+		isReadLater := input.lastStep != i || p.viewsInput(operand)
+		if isOverwritten || isReadLater || !m.isWholeInput(i, pair) || !m.readsSameElements(i, pair.In) {
+			continue
+		}
+		m.overwrites[result] = 1 + input.inputIndex
+		readsInput := func(address storageAddress) bool { return address.storage == operand }
+		for k := range p.steps[:i] {
+			if slices.ContainsFunc(p.steps[k].addresses, readsInput) {
+				m.addWait(i, int32(k))
+			}
+		}
+	}
+}
+
+// isWholeInput reports whether an operand and a result of step i are a whole input and a whole output, in the same
+// layout.
+func (m *memoryPlanner) isWholeInput(i int, pair graph.InPlace) bool {
+	step := &m.program.steps[i]
+	result, operand := step.addresses[pair.Out].storage, step.addresses[len(step.node.Out)+pair.In].storage
+	if result < 0 || operand < 0 {
+		return false
+	}
+	input, output := &m.program.storages[operand], &m.program.storages[result]
+	return input.kind == inInput && output.kind == inNewMemory && output.root == step.node.Out[pair.Out] &&
+		sameLayout(input.root.Meta, output.root.Meta) && sameLayout(input.root.Meta, step.node.In[pair.In].Meta())
+}
+
+// viewsInput reports whether an output is a view of the input with the given storage.
+func (p *Program) viewsInput(storage int) bool {
+	return slices.ContainsFunc(p.outputs, func(output graph.Output) bool { return p.storageOf(output.Value) == storage })
+}
+
+// sameLayout reports whether two metas have the same dtype and shape, and the same address of each element.
+func sameLayout(a, b tensor.Meta) bool {
+	return a.DType == b.DType && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape) && a.SameAddresses(b)
+}
+
+// overlappedInputs returns the indices of the inputs whose memory overlaps t, the caller's tensor for an output.
+// permitted is true if each of these inputs has the layout and storage of t, and no output is a view of such an input.
+func (p *Program) overlappedInputs(t *tensor.Tensor, inputs []*tensor.Tensor) (overlapped []int, permitted bool) {
+	permitted = true
+	for k, input := range inputs {
+		if !mayRead(input, t, p.readsStorage) {
+			continue
+		}
+		overlapped = append(overlapped, k)
+		isSameMemory := input.Storage() == t.Storage() && sameLayout(input.Meta, t.Meta)
+		permitted = permitted && isSameMemory && !p.viewsInput(p.storageOf(p.inputs[k]))
+	}
+	return overlapped, permitted
+}
+
+// mayOverwrite reports whether a step may write output i directly to a tensor that overlaps inputs, given by index.
+func (p *Program) mayOverwrite(i int, overlapped []int) bool {
+	if len(overlapped) == 0 {
+		return true
+	}
+	return len(overlapped) == 1 && p.overwrites[p.storageOf(p.outputs[i].Value)] == 1+overlapped[0]
+}
+
+// This part checks whether a caller's tensor for an output shares memory with another tensor of the run.
+
+// checkWritable returns an error if the caller's tensor for output i shares memory with another tensor of the run: a
+// constant, the caller's tensor for an earlier output, or an input. But the tensor may be the tensor of an input.
+// direct reports whether a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
+func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
+	name, given := p.outputs[i].Name, out[i]
+	inputs, permitted := p.overlappedInputs(given, in)
+	if !permitted {
+		return false, sharedMemoryError(name, "input", p.inputs[inputs[0]].Name)
+	}
+	for k, other := range out[:i] {
+		if other != nil && tensor.Overlap(given, other) {
+			return false, sharedMemoryError(name, "the tensor given for output", p.outputs[k].Name)
+		}
+	}
+	if p.constantOverlaps(rangeOf(given)) {
+		return false, fmt.Errorf("the tensor given for output %q shares memory with a constant", name)
+	}
+	return p.mayOverwrite(i, inputs), nil
+}
+
+// CheckTensors returns an error if a run of a graph in segments cannot write one of the tensors that the caller gave for
+// outputs. in and out have a tensor for each input and output of the graph; a tensor of out may be nil. A tensor of out
+// must not share memory with an input, a constant or another tensor of out. CheckTensors does not check shapes that
+// depend on data.
+func CheckTensors(g *graph.Graph, in, out []*tensor.Tensor) error {
+	if g == nil || len(in) != len(g.Inputs) || len(out) != len(g.Outputs) || slices.Contains(in, nil) {
+		return errors.New("the graph is nil, or a tensor of an input or output is missing")
+	}
+	readsGaps := g.ReadsStorage()
+	for i, given := range out {
+		if given == nil {
+			continue
+		}
+		output, dtype, shape := g.Outputs[i], given.DType, given.Shape
+		if v := output.Value; !v.Dynamic {
+			dtype, shape = v.Meta.DType, v.Meta.Shape
+		}
+		if err := CheckOutput(output.Name, dtype, shape, given); err != nil {
+			return err
+		}
+		for k, other := range in {
+			if mayRead(other, given, readsGaps) {
+				return sharedMemoryError(output.Name, "input", g.Inputs[k].Name)
+			}
+		}
+		for k, other := range out[:i] {
+			if other != nil && tensor.Overlap(given, other) {
+				return sharedMemoryError(output.Name, "the tensor given for output", g.Outputs[k].Name)
+			}
+		}
+		for _, c := range g.Constants {
+			if c.Const != nil && rangeOf(given).overlaps(rangeOf(c.Const)) {
+				return sharedMemoryError(output.Name, "constant", c.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// sharedMemoryError returns the error for a caller's tensor that shares memory with another tensor. name is the output,
+// and otherKind and other describe the other tensor.
+func sharedMemoryError(name, otherKind, other string) error {
+	return fmt.Errorf("the tensor given for output %q shares memory with %s %q", name, otherKind, other)
+}
+
+// addressRange is the address range of a tensor's elements. Ranges are compared instead of storages, because two
+// storages may contain the same bytes.
+type addressRange struct{ from, to uintptr }
+
+// rangeOf returns the address range of a tensor.
+func rangeOf(t *tensor.Tensor) addressRange {
+	from, to := t.Span()
+	return addressRange{from, to}
+}
+
+// overlaps reports whether two ranges have a byte in common.
+func (a addressRange) overlaps(b addressRange) bool { return a.from < b.to && b.from < a.to }
+
+// mayRead reports whether a run that reads the input may read an element of t. readsGaps means that the run may also
+// read bytes between the elements of the input.
+func mayRead(input, t *tensor.Tensor, readsGaps bool) bool {
+	return rangeOf(t).overlaps(rangeOf(input)) && (readsGaps || tensor.Overlap(t, input))
+}
+
+// constantOverlaps reports whether a constant overlaps a range.
+func (p *Program) constantOverlaps(r addressRange) bool {
+	i := sort.Search(len(p.constants), func(i int) bool { return p.constants[i].to > r.from })
+	return i < len(p.constants) && p.constants[i].overlaps(r)
+}
+
+// findConstants lists the address ranges of constants, which no run may write. The ranges are sorted, and overlapping
+// ranges are merged, because checking every constant would take longer than the run of a small graph.
+func (p *Program) findConstants() {
+	var constantRanges []addressRange
+	for i := range p.storages {
+		if storage := &p.storages[i]; storage.kind == inConst {
+			if constantRange := rangeOf(storage.data); constantRange.from < constantRange.to {
+				constantRanges = append(constantRanges, constantRange)
+			}
+		}
+	}
+	sorted.Func(constantRanges, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
+	for _, constantRange := range constantRanges {
+		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(constantRange) {
+			p.constants[n-1].to = max(p.constants[n-1].to, constantRange.to)
+			continue
+		}
+		p.constants = append(p.constants, constantRange)
+	}
+}
+
+// This part checks the caches of a run: inputs that a step extends in their memory ([graph.Graph.StoreCaches]). The
+// result of the step is a view of the storage of the input, beyond the elements of the input. For example, the input
+// [1, 2, 5, 4] and the output [1, 2, 6, 4] have the strides of [1, 2, 16, 4]; the storage has 128 elements.
+
+// cache is an input that a step extends.
+type cache struct {
+	input int          // index in Program.inputs
+	value *graph.Value // the result of the step
+}
+
+// findCaches lists the caches.
+func (p *Program) findCaches() {
+	for i := range p.steps {
+		n := p.steps[i].node
+		if n.Op.Stores {
+			p.caches = append(p.caches, cache{p.storages[p.storageOf(n.Out[0])].inputIndex, n.Out[0]})
+		}
+	}
+}
+
+// checkCaches returns an error if a tensor given for a cache does not have the strides or the space of the cache, or
+// shares the memory that a step writes with another tensor of the run or with a constant.
+func (p *Program) checkCaches(inputs, outputs []*tensor.Tensor) error {
+	if len(p.caches) == 0 {
+		return nil
+	}
+	ranges, extended := make([]addressRange, len(inputs)), make([]*tensor.Tensor, len(inputs)) // with the new elements
+	for k, input := range inputs {
+		ranges[k], extended[k] = rangeOf(input), input
+	}
+	for i := range p.caches {
+		c := &p.caches[i]
+		var err error
+		if extended[c.input], err = c.extend(inputs[c.input]); err != nil {
+			return fmt.Errorf("input %q is a cache, but the tensor given for it %w", p.inputs[c.input].Name, err)
+		}
+		ranges[c.input] = rangeOf(extended[c.input])
+	}
+	for i := range p.caches {
+		c := &p.caches[i]
+		written, writtenRange := extended[c.input], ranges[c.input]
+		sharedError := func(kind, name string) error {
+			return fmt.Errorf("input %q is a cache, but shares memory with %s %q", p.inputs[c.input].Name, kind, name)
+		}
+		for k, other := range extended {
+			if k != c.input && writtenRange.overlaps(ranges[k]) && tensor.Overlap(written, other) {
+				return sharedError("input", p.inputs[k].Name)
+			}
+		}
+		for k, other := range outputs {
+			switch {
+			case other == nil:
+			case p.cacheOf(k) == c:
+				if other.Storage() != written.Storage() || !sameLayout(other.Meta, written.Meta) {
+					return fmt.Errorf("output %q is in the memory of input %q: the tensor given for it must be the view of this memory",
+						p.outputs[k].Name, p.inputs[c.input].Name)
+				}
+			case mayRead(written, other, false):
+				return sharedError("the tensor given for output", p.outputs[k].Name)
+			}
+		}
+		if p.constantOverlaps(writtenRange) {
+			return fmt.Errorf("input %q is a cache, but shares memory with a constant", p.inputs[c.input].Name)
+		}
+	}
+	return nil
+}
+
+// extend returns the result of the step in the memory of the tensor given for the cache. The error completes a sentence
+// about the given tensor.
+func (c *cache) extend(given *tensor.Tensor) (*tensor.Tensor, error) {
+	meta := c.value.Meta
+	for dim, size := range meta.Shape {
+		if size > 1 && given.Strides[dim] != meta.Strides[dim] {
+			return nil, fmt.Errorf("has the strides %s: want %s; Program.CachesOf makes such tensors",
+				tensor.ListString(given.Strides), tensor.ListString(meta.Strides))
+		}
+	}
+	if space := given.Storage().Len()/given.DType.Size() - given.Offset; meta.Numel() > 0 && meta.Extent() > space {
+		return nil, fmt.Errorf("has space for %d elements in its storage: want %d", max(space, 0), meta.Extent())
+	}
+	meta.Offset += given.Offset
+	extended, err := given.View(meta)
+	if err == nil && !isAligned(extended) {
+		err = errors.New("is not aligned to its elements")
+	}
+	return extended, err
+}
+
+// cacheOf returns the cache whose extended value is output i, or nil.
+func (p *Program) cacheOf(i int) *cache {
+	for k := range p.caches {
+		if p.caches[k].value == p.outputs[i].Value {
+			return &p.caches[k]
+		}
+	}
+	return nil
 }

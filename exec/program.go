@@ -2,14 +2,22 @@ package exec
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -65,7 +73,7 @@ type Program struct {
 	directOutputs []bool         // indexed by output: a step can write the caller's tensor; see findDirectOutputs
 	overwrites    []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
 	constants     []addressRange // address ranges of constants, sorted
-	caches        []cache        // inputs that steps extend: see caches.go
+	caches        []cache        // inputs that steps extend: see outputs.go
 	readsStorage  bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
 
 	// The following fields are nil without [Options.KeepGoing].
@@ -303,3 +311,154 @@ func (p *Program) ArenaBytes() int { return p.arenaSize }
 // PeakBytes returns the memory of a run in bytes, without inputs and constants: the arena, the outputs, and the scratch
 // memory of all workers.
 func (p *Program) PeakBytes() int { return sum(p.need.Arena, p.need.Outputs, p.need.Scratch) }
+
+// Options configures a program.
+type Options struct {
+	// Context cancels compilation; the error then wraps the cause of the context. Runs have their own contexts. Nil
+	// means none.
+	Context context.Context
+	// Threads is the maximum number of workers of one run; 0 or less means GOMAXPROCS. More than 4096 means 4096.
+	Threads int
+	// Costs are the prices of work. Compile uses them to decide which steps are divided among several workers. Nil
+	// means the prices of a typical machine.
+	Costs *machine.Profile
+	// Tracer, if set, observes runs. Without a tracer there is no overhead.
+	Tracer Tracer
+	// MemoryLimit is the maximum [Need] of a run in bytes. A graph that needs more is rejected with a [*MemoryError]
+	// before memory is allocated. 0 means the memory that is available to the process at compilation. This is the least
+	// of three numbers: the limit of the process, the limit of its control groups, and the free memory of the machine.
+	// A negative number means no limit.
+	MemoryLimit int
+	// InputsInMemory means that the inputs of the run are in memory at compilation. Their memory is then not counted
+	// twice.
+	InputsInMemory bool
+	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together
+	// with its dependents. Nodes whose results do not fit into memory are omitted, too. If nodes are omitted, the error
+	// of a run is an [*Incomplete].
+	KeepGoing bool
+	// Pool provides the memory of results, and takes it back when results are released. Nil means that the program has
+	// its own pool.
+	Pool *tensor.Pool
+	// Device runs the nodes whose implementations are on a device; nil if the graph has no such nodes.
+	Device graph.Device
+	// Base, if set, is the program of the same planned graph at other sizes. Both programs share the kernels of the nodes
+	// that are equal: those for whose index in the graph Changed returns false.
+	Base    *Program
+	Changed func(i int) bool
+	// MemoryPlans has the memory plans of the programs of the same planned graph at other sizes; nil if there are none.
+	MemoryPlans *MemoryPlans
+	// Uploads has the constants that programs share on the device. Nil means that the program shares none.
+	Uploads *Uploads
+}
+
+// maxThreads is the maximum of [Options.Threads]. It bounds memory, because each worker has its own.
+const maxThreads = 4096
+
+// check returns an error if the memory that a run needs exceeds MemoryLimit. held is the part of the need that is in
+// memory already.
+func (o Options) check(need Need) error {
+	held := need.Held()
+	if o.InputsInMemory {
+		held += need.Inputs
+	}
+	return need.Check(o.MemoryLimit, held)
+}
+
+// This part compiles the kernels of all nodes, in parallel.
+
+// loweredNode is the kernel of a node, or the error of its compilation. A view has no kernel and no error.
+type loweredNode struct {
+	kernel *graph.Kernel
+	err    error
+}
+
+// lowerBatch is the number of consecutive nodes that a worker lowers at a time. It is small enough to balance the load
+// if some nodes take a thousand times as long as others, and large enough to amortize the start of workers.
+const lowerBatch = 16
+
+// lowerAll compiles (lowers) the kernels of all nodes in parallel, and then links their machine code in one operation.
+// The number of workers affects only [joinChunks], which joins chunks of a kernel. If the compilation of a node fails,
+// later nodes may remain without kernels. With Options.KeepGoing, all nodes are lowered. All nodes before the first
+// failing node are always lowered.
+func lowerAll(g *graph.Graph, options Options) []loweredNode {
+	list := make([]loweredNode, len(g.Nodes))
+	var firstFailed atomic.Int64 // index of the first node known to fail
+	firstFailed.Store(int64(len(list)))
+	lowerRange := func(begin, end int) {
+		for i := begin; i < end && int64(i) < firstFailed.Load(); i++ {
+			n := g.Nodes[i]
+			if n.IsView() {
+				continue
+			}
+			if options.Base != nil && !options.Changed(i) {
+				list[i] = options.Base.kernels[i]
+				continue
+			}
+			list[i].kernel, list[i].err = lower(options.Context, n, options.Threads)
+			if list[i].err == nil || options.KeepGoing {
+				continue
+			}
+			// firstFailed = min(firstFailed, i), atomically
+			for known := firstFailed.Load(); int64(i) < known && !firstFailed.CompareAndSwap(known, int64(i)); {
+				known = firstFailed.Load()
+			}
+		}
+	}
+	forEachBatch(len(list), options.Threads, lowerRange)
+	// The error is ignored: if memory cannot be made executable, loops run in Go.
+	_ = jit.Link()
+	return list
+}
+
+// forEachBatch divides the indices 0 to n-1 into batches and calls process for each batch, concurrently if there are
+// several threads.
+func forEachBatch(n, threads int, process func(begin, end int)) {
+	workers := min(threads, runtime.GOMAXPROCS(0))
+	if workers < 2 || n <= lowerBatch {
+		process(0, n)
+		return
+	}
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for begin := 0; begin < n; begin += lowerBatch {
+		group.Go(func() error {
+			process(begin, min(begin+lowerBatch, n))
+			return nil
+		})
+	}
+	_ = group.Wait() // each batch stores its own results and errors
+}
+
+// lower compiles the kernel of a node that is not a view, for the given number of workers.
+func lower(ctx context.Context, n *graph.Node, workers int) (kernel *graph.Kernel, err error) {
+	defer panics.Recover(&err)
+	if err := interrupt.Err(ctx); err != nil {
+		return nil, err
+	}
+	if n.Op.Decompose != nil {
+		return nil, errors.New("the op is composite, so it has no kernel: the graph must be planned first")
+	}
+	if n.Op.Compile == nil && !n.Impl.OnDevice() {
+		return nil, fmt.Errorf("the op has no kernel for this node")
+	}
+	if slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return v.Alias != nil }) {
+		return nil, fmt.Errorf("some of its outputs are views and some are not: the graph must be planned first")
+	}
+	if err := n.CheckPlaces(); err != nil { // operands in the memory of the wrong place, host or device
+		return nil, err
+	}
+	compile := n.Op.Compile
+	if n.Impl.OnDevice() {
+		compile = n.Impl.Lower
+	}
+	if kernel, err = compile(n.Call()); err == nil && kernel == nil {
+		err = errors.New("Compile of the op returned no kernel")
+	}
+	if err != nil {
+		return kernel, err
+	}
+	if kernel.Place != n.Out[0].Place() {
+		return nil, fmt.Errorf("the kernel has place %v, but the results have place %v", kernel.Place, n.Out[0].Place())
+	}
+	return joinChunks(kernel, workers), nil
+}
