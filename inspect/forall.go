@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/internal/suggest"
+	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -289,4 +293,100 @@ func (prover *prover) boundedSymbols() (map[string]sym.Int, error) {
 		symbols[naming.Name(name)] = symbol
 	}
 	return symbols, nil
+}
+
+// property is a property of a plan: it has no copies, or a value is in a memory format.
+type property struct {
+	value  string // the name of the value; empty for the property no-copies
+	format tensor.MemoryFormat
+}
+
+// propertyOf parses "no-copies", "VALUE=FORMAT" or "FORMAT(VALUE)".
+func propertyOf(g *graph.Graph, text string) (property, error) {
+	if text == "no-copies" {
+		return property{}, nil
+	}
+	parsed := property{}
+	format, afterParenthesis, isCall := strings.Cut(text, "(")
+	if isCall && strings.HasSuffix(afterParenthesis, ")") {
+		parsed.value = strings.TrimSuffix(afterParenthesis, ")")
+	} else if equals := strings.LastIndexByte(text, '='); equals > 0 {
+		parsed.value, format = text[:equals], text[equals+1:]
+	}
+	pin, err := graph.ParsePin(format) // ParsePin also accepts pins that are not memory formats
+	if parsed.value == "" || err != nil || pin.Format == tensor.NoFormat {
+		return parsed, fmt.Errorf("there is no property %q: want no-copies, VALUE=FORMAT or FORMAT(VALUE)", text)
+	}
+	parsed.format = pin.Format
+	if g.Value(parsed.value) == nil {
+		var names []string
+		g.Values(func(v *graph.Value) { names = append(names, v.Name) })
+		return parsed, fmt.Errorf("property %q: the graph has no value %q%s", text, parsed.value,
+			suggest.DidYouMean(suggest.Nearest(parsed.value, slices.Values(names))))
+	}
+	return parsed, nil
+}
+
+// violation describes how a plan violates the property. It returns "" if the plan has the property.
+func (p property) violation(plan *passes.Plan) string {
+	if p.value == "" {
+		if len(plan.Copies) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%q is copied: %s", plan.Copies[0].Value, plan.Copies[0].Why)
+	}
+	switch v := plan.Graph.Value(p.value); {
+	case v == nil:
+		return fmt.Sprintf("%q is not in memory: it is computed within a step, or its readers read another value", p.value)
+	case !v.Meta.Is(p.format):
+		return fmt.Sprintf("%q is %v", p.value, v.Meta)
+	}
+	return ""
+}
+
+// This part chooses the samples: the sets of sizes for which [ForAll] plans a graph. A list of sizes has one size for
+// each open symbol. An open symbol is a symbol whose size comes from the inputs of a run.
+
+// maxSamples is the maximum number of combinations of sizes among the samples.
+const maxSamples = 4096
+
+// samplesOf returns the samples of a program, each indexed by open symbol. The hints, the assumed sizes and the
+// nondegenerate sizes come first. At the nondegenerate sizes, every size that depends on an open symbol is at least 2:
+// see [program.Program.NondegenerateSizes]. They are followed by combinations of small sizes, bounds, and the sizes of
+// the first samples.
+func samplesOf(p *program.Program) [][]int {
+	list := append(slices.Clone(p.Hints()), p.AssumedSizes())
+	if sizes := p.NondegenerateSizes(context.Background()); sizes != nil {
+		list = append(list, sizes)
+	}
+	combinations := [][]int{nil} // of the sizes of the symbols processed so far
+	for i := range p.OpenSymbols() {
+		candidates := candidateSizes(p, i, list)
+		var extended [][]int
+		for _, sizes := range combinations {
+			for _, size := range candidates {
+				extended = append(extended, append(slices.Clip(sizes), size))
+			}
+		}
+		combinations = extended[:min(len(extended), maxSamples)]
+	}
+	return append(list, combinations...)
+}
+
+// candidateSizes returns sizes of open symbol i that samples combine: small sizes, the bounds, and the symbol's sizes
+// in the first samples.
+func candidateSizes(p *program.Program, i int, firstSamples [][]int) []int {
+	bounds := p.Source().Symbols[p.OpenSymbols()[i]]
+	candidates := []int{bounds.Min, bounds.Min + 1, bounds.Min + 2, 3, 8}
+	for _, sizes := range firstSamples {
+		candidates = append(candidates, sizes[i])
+	}
+	if bounds.Max > 0 {
+		candidates = append(candidates, bounds.Max-1, bounds.Max)
+	}
+	for k, size := range candidates {
+		candidates[k] = p.Clamp(i, size)
+	}
+	sorted.Ints(candidates)
+	return slices.Compact(candidates)
 }

@@ -10,6 +10,7 @@ package report
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -210,4 +211,249 @@ func quotedList(names []string) string {
 type RefusedHint struct {
 	Sizes map[string]int `json:"sizes" doc:"The sizes of the hint, by symbol."`
 	Why   string         `json:"why" doc:"Why the graph cannot be planned for them."`
+}
+
+// Notes are remarks on a graph. Documents contain them in addition to results.
+type Notes struct {
+	Assumed  map[string]int `json:"assumed,omitzero" doc:"The assumed sizes of symbols that were not given, by symbol."`
+	Warnings []Mistake      `json:"warnings,omitzero" doc:"Possible mistakes in the file."`
+}
+
+// Mistake is an error of a graph in a document.
+type Mistake struct {
+	Node    string `json:"node" doc:"The node that has the mistake; empty for none."`
+	Op      string `json:"op,omitzero" doc:"The op of the node."`
+	Message string `json:"message" doc:"The message, in PyTorch's words if PyTorch has one."`
+	File    string `json:"file,omitzero" doc:"The file that has the mistake."`
+	Line    int    `json:"line,omitzero" doc:"The line in the file, from 1."`
+	Col     int    `json:"col,omitzero" doc:"The column in the line, from 1."`
+}
+
+// Segment is a part of a graph whose nodes are planned together. A graph has several segments if shapes depend on data.
+// A run plans a segment when its operands are known. There is one plan for each combination of their layouts and sizes.
+type Segment struct {
+	Segment       int            `json:"segment" doc:"Its index in the order of execution."`
+	Nodes         []string       `json:"nodes" doc:"Its nodes."`
+	Planned       bool           `json:"planned" doc:"Whether this document has the plan of the segment: otherwise each run plans the segment."`
+	DecidesShapes bool           `json:"decides_shapes" doc:"Whether it is a single node whose results determine shapes."`
+	After         []int          `json:"after" doc:"The segments that produce its operands."`
+	Inputs        []SegmentValue `json:"inputs" doc:"The operands that it waits for."`
+	Awaits        []string       `json:"awaits" doc:"The values of other segments that its attributes are read from."`
+	Outputs       []SegmentValue `json:"outputs" doc:"Its results that other segments or outputs use."`
+}
+
+// SegmentValue describes a value by its properties that are known before the graph runs.
+type SegmentValue struct {
+	Name  string  `json:"name" doc:"The name of the value."`
+	DType *string `json:"dtype" of:"dtype" doc:"The type of its elements; null if unknown."`
+	Shape Sizes   `json:"shape" doc:"Its sizes; null if unknown."`
+}
+
+// Step is one kernel call. The tag `of` names the set of a field's values for JSON Schemas.
+type Step struct {
+	Name      string   `json:"name" doc:"The name of the step."`
+	Ops       []string `json:"ops" doc:"The nodes that it computes."`
+	Op        string   `json:"op,omitzero" doc:"The op of its node; left out for several nodes."`
+	Impl      string   `json:"impl,omitzero" doc:"The implementation of the op."`
+	Device    string   `json:"device,omitzero" doc:"The device that computes it or that a transfer reads or writes; left out for the host."`
+	Loop      *Loop    `json:"loop,omitzero" doc:"The loop over elements; left out for other kernels."`
+	FastSetup string   `json:"fast_setup" of:"fast_setup" doc:"The fast path of TensorIterator that set up the loop."`
+	CostNS    float64  `json:"cost_ns" doc:"The estimated cost of the step, in nanoseconds."`
+	Bytes     int      `json:"bytes,omitzero" doc:"The bytes that it reads and writes, each operand once."`
+	// MeasuredNS is nil in reports; a caller that measures steps may set it, as plan --measure does.
+	MeasuredNS *float64 `json:"measured_ns,omitzero" doc:"The median of the measured times, in nanoseconds."`
+	Work       []Work   `json:"work,omitzero" doc:"The work that is priced: first the work of the implementation, then the additional work for each operand."`
+	Strides    []int    `json:"strides" doc:"The strides of its first output, in elements."`
+	Buffer     int      `json:"buffer" doc:"The number of the buffer of its first output."`
+}
+
+// Loop is the iteration of a pointwise step.
+type Loop struct {
+	Shape   []int   `json:"shape" doc:"The coalesced shape, the fastest dimension first."`
+	Strides [][]int `json:"strides" doc:"The byte strides of each operand, outputs first, in the same order of dimensions."`
+}
+
+// Work is an amount of work, in the units of a machine profile (`graphrun calibrate`). A profile has a price for
+// each kind of memory access, for each inner kernel, and for starting a step. The price of an inner kernel is for one
+// unit of its work, such as a multiply-add.
+type Work struct {
+	Footprint float64 `json:"footprint" doc:"The bytes of all memory that the step touches."`
+	Steps     float64 `json:"steps" doc:"The number of steps that are started, each at a fixed price."`
+	// For an operand, all fields are differences from the work for a dense operand. Bytes may then be negative.
+	Bytes   map[string]float64 `json:"bytes" doc:"Bytes by the kind of access."`
+	Kernels map[string]float64 `json:"kernels" doc:"Units of inner kernels that overlap with memory accesses."`
+	Waits   map[string]float64 `json:"waits" doc:"Units of inner kernels that do not overlap with memory accesses."`
+}
+
+// Memory is the memory of a run in bytes, by purpose.
+type Memory struct {
+	Inputs          int       `json:"inputs" doc:"For the inputs."`
+	Constants       int       `json:"constants" doc:"For the constants."`
+	Originals       int       `json:"originals" doc:"The part of constants that no run reads: original weights that cannot be restored from their packed form."`
+	Packed          int       `json:"packed" doc:"For packed constants."`
+	Arena           int       `json:"arena" doc:"For the arena, which intermediate values share."`
+	Outputs         int       `json:"outputs" doc:"For the outputs."`
+	Scratch         int       `json:"scratch" doc:"For the scratch memory of all workers."`
+	DeviceConstants int       `json:"device_constants,omitempty" doc:"Memory of the device for constants; not part of total."`
+	DeviceArena     int       `json:"device_arena,omitempty" doc:"Memory of the device for the arena; not part of total."`
+	Total           int       `json:"total" doc:"The sum."`
+	Largest         []Holding `json:"largest" doc:"The largest values."`
+}
+
+// Holding is the memory of one value.
+type Holding struct {
+	Kind  string `json:"kind" doc:"Its purpose."`
+	Name  string `json:"name" doc:"The value."`
+	Bytes int    `json:"bytes" doc:"Its size."`
+}
+
+// Costs summarizes the cost, the memory and the copies of a plan.
+type Costs struct {
+	Copies      int `json:"copies" doc:"The number of inserted copies."`
+	CopiedBytes int `json:"copied_bytes" doc:"The bytes of the inserted copies."`
+	MovedBytes  int `json:"moved_bytes" doc:"The bytes that steps read and write, each operand once."`
+	Elided      int `json:"elided" doc:"The number of nodes that were removed as redundant."`
+	Steps       int `json:"steps" doc:"The number of steps."`
+	PeakBytes   int `json:"peak_bytes" doc:"The memory of a run beside inputs and constants: the arena, the outputs and the scratch of all workers."`
+	// PeakWithWeights excludes the inputs, whose memory belongs to the caller.
+	PeakWithWeights int     `json:"peak_with_weights_bytes" doc:"The sum of peak_bytes and the memory of constants and packed constants."`
+	Memory          Memory  `json:"memory" doc:"The memory of a run."`
+	CostNS          float64 `json:"cost_ns" doc:"The estimated cost of the plan, in nanoseconds."`
+	PlanMS          float64 `json:"plan_ms" doc:"The time of planning and compilation, in milliseconds."`
+	// Places is nil if the program has no device.
+	Places *Places `json:"places,omitzero" doc:"The work of a device and the transfers; left out without a device."`
+}
+
+// Places divides the steps of a plan between the host and a device.
+type Places struct {
+	Device           string `json:"device" doc:"The device."`
+	Steps            int    `json:"steps" doc:"The number of steps that the device computes, without transfers."`
+	Uploads          int    `json:"uploads" doc:"The number of copies to the device in each run."`
+	Downloads        int    `json:"downloads" doc:"The number of copies to the host in each run."`
+	TransferredBytes int    `json:"transferred_bytes" doc:"The bytes of uploads and downloads."`
+}
+
+// Costs returns the summary of a plan; zero for nil.
+func (p *Plan) Costs() Costs {
+	if p == nil {
+		return Costs{}
+	}
+	c := Costs{Copies: len(p.Copies), MovedBytes: p.MovedBytes, Elided: len(p.Elided), Steps: len(p.Steps),
+		PeakBytes: p.PeakBytes, PeakWithWeights: p.PeakBytes + p.Memory.Constants + p.Memory.Packed, Memory: p.Memory,
+		CostNS: p.CostNS, PlanMS: p.PlanMS, Places: p.places()}
+	for _, copied := range p.Copies {
+		c.CopiedBytes += copied.Bytes
+	}
+	return c
+}
+
+// places counts the steps and transfers of a device; nil without a device.
+func (p *Plan) places() *Places {
+	if p.Device == "" {
+		return nil
+	}
+	places := &Places{Device: p.Device}
+	for _, step := range p.Steps {
+		if step.Device != "" {
+			places.Steps++
+		}
+	}
+	for _, copied := range p.Copies {
+		switch copied.Transfer {
+		case "":
+			continue
+		case "upload":
+			places.Uploads++
+		default:
+			places.Downloads++
+		}
+		places.Steps-- // a transfer is a step, too
+		places.TransferredBytes += copied.Bytes
+	}
+	return places
+}
+
+// Size is a size, a stride or an offset: a number, or an expression over symbols. The symbols u0, u1 ... are sizes that
+// depend on data.
+type Size struct {
+	N    int    // the number, if Name is empty
+	Name string // the expression; different expressions may have equal values
+}
+
+// String returns the number or the expression.
+func (s Size) String() string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return strconv.Itoa(s.N)
+}
+
+// MarshalJSON returns the number, or the expression as a string.
+func (s Size) MarshalJSON() ([]byte, error) { return s.append(nil), nil }
+
+// append appends the JSON of the size to b.
+func (s Size) append(b []byte) []byte {
+	if s.Name != "" {
+		return strconv.AppendQuote(b, s.Name)
+	}
+	return strconv.AppendInt(b, int64(s.N), 10)
+}
+
+// Sizes are a shape or strides; nil, in JSON null, if the rank is unknown.
+type Sizes []Size
+
+// SizesOf returns known sizes as numbers, and unknown sizes as expressions. The result is not nil. The elements are of
+// type sym.Int.
+func SizesOf[S interface {
+	Known() (int, bool)
+	String() string
+}](list []S) Sizes {
+	sizes := make(Sizes, len(list))
+	for i, s := range list {
+		n, known := s.Known()
+		sizes[i].N = n
+		if !known {
+			sizes[i].Name = s.String()
+		}
+	}
+	return sizes
+}
+
+// String prints the list as one word: "[2,N]", or "?" for nil.
+func (s Sizes) String() string {
+	if s == nil {
+		return "?"
+	}
+	words := make([]string, len(s))
+	for i, n := range s {
+		words[i] = n.String()
+	}
+	return "[" + strings.Join(words, ",") + "]"
+}
+
+// MarshalJSON returns the list, or null.
+func (s Sizes) MarshalJSON() ([]byte, error) {
+	if s == nil {
+		return []byte("null"), nil
+	}
+	text := []byte{'['}
+	for i, n := range s {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = n.append(text)
+	}
+	return append(text, ']'), nil
+}
+
+// JSONSchema is the JSON Schema of a size.
+func (Size) JSONSchema() map[string]any {
+	return map[string]any{"anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "string",
+		"description": "An expression over symbols. u0, u1 ... are sizes that depend on data; different ones may be equal."}}}
+}
+
+// JSONSchema is the JSON Schema of the list.
+func (Sizes) JSONSchema() map[string]any {
+	items := Size{}.JSONSchema()
+	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": items}, map[string]any{"type": "null"}}}
 }
