@@ -22,7 +22,7 @@ import (
 // between runs.
 type SegmentForm struct {
 	Key   string         // equal for equal forms of one segment
-	Sizes map[string]int // the sizes of the symbols for the given values
+	Sizes map[string]int // the sizes of the symbols on which the segment depends, for the given values
 
 	segment *Segment
 	decls   []Decl
@@ -36,8 +36,9 @@ type segmentTypes struct {
 }
 
 // Form returns the form of known values. known is as in [Segment.At]. openSymbols are the symbols of the graph that have
-// other sizes in other runs; all calls for segments of a graph must give the same list. Form returns nil if the segment can only be planned for the known values: because it
-// is dynamic, an attribute or an offset determines its shapes, or a value has a layout that does not follow from its
+// other sizes in other runs; all calls for segments of a graph must give the same list. Form returns nil if the shapes
+// of the segment are the same in all runs. It also returns nil if the segment can only be planned for the known values:
+// because it is dynamic, data determine an attribute, an op depends on an offset, or a layout does not follow from
 // sizes.
 func (s *Segment) Form(known map[*Value]*tensor.Tensor, openSymbols []string) *SegmentForm {
 	if s.graph == nil || s.Dynamic || s.readsOffsets || len(s.AttrInputs) > 0 || s.types == nil {
@@ -96,8 +97,16 @@ func (s *Segment) Form(known map[*Value]*tensor.Tensor, openSymbols []string) *S
 		form.decls = append(form.decls, decl)
 		fmt.Fprintf(&key, "%v %v %v %v;", decl.DType, decl.Dims, decl.Layout, decl.Strides)
 	}
+	for _, symbol := range openSymbols {
+		symbols := map[string]sym.Int{symbol: sizes[symbol]}
+		dependsOnSymbol := slices.ContainsFunc(form.decls, func(d Decl) bool { return d.DependsOn(symbol) }) ||
+			slices.ContainsFunc(s.Nodes, func(n *Node) bool { return n.undecoded.dependOn(symbols) })
+		if !dependsOnSymbol {
+			delete(form.Sizes, symbol)
+		}
+	}
 	if len(form.Sizes) == 0 {
-		return nil // nothing differs between runs
+		return nil
 	}
 	form.Key = key.String()
 	return form

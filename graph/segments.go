@@ -327,7 +327,8 @@ func (s *Segment) makeGraph(ctx context.Context, inputs segmentInputs) (*Graph, 
 	built := New(g.Name, g.lookup)
 	built.sizes, built.ctx = inputs.sizes, ctx
 	built.assumed, built.warnings, built.folded = g.assumed, g.warnings, g.folded // assumed sizes; folded constants
-	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{}              // copied nodes keep their numbers
+	built.packedFrom = g.packedFrom
+	built.nodeCount, built.rejected = g.nodeCount, map[int32]error{} // copied nodes keep their numbers
 	if g.places != nil {
 		built.places = nodePlaces{g.places} // positions of nodes in the model's file, for errors
 	}

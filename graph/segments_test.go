@@ -124,3 +124,43 @@ func TestSegmentsTakeLinearTime(t *testing.T) {
 	assert.Len(t, g.Segments(), 2*n+1)
 	assert.Less(t, time.Since(start), 5*time.Second)
 }
+
+// The graph of a form, bound to the sizes of values, is the graph of the segment for these values.
+func TestSegmentForms(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "n"}, graph.Dim{Size: 3})
+	places := op.Nonzero(x)
+	g.Output("rows", op.Softmax(op.Transpose(places, 0, 1).Named("columns"), 1, op.SoftmaxAttrs{DType: tensor.Float32}))
+	g.Output("sum", op.Add(op.Sum(x, op.SumAttrs{Dim: []int{0}}), op.Sum(places)))
+	require.NoError(t, g.Err())
+	for _, openSymbols := range [][]string{nil, {"n"}} {
+		segments := g.Segments()
+		require.Len(t, segments, 3)
+		assert.Nil(t, segments[1].Form(nil, openSymbols), "a dynamic node")
+		behind, key := segments[2], ""
+		for _, count := range []int{5, 0, 1, 7} {
+			known := map[*graph.Value]*tensor.Tensor{g.Inputs[0]: tensor.Zeros(tensor.Float32, 4, 3)}
+			for _, v := range behind.In {
+				known[v] = tensor.Zeros(tensor.Float32, 3)
+				if v == places {
+					known[v] = tensor.Empty(tensor.Meta{DType: tensor.Int64, Shape: []int{count, 2}, Strides: []int{1, count}})
+				}
+			}
+			form := behind.Form(known, openSymbols)
+			require.NotNil(t, form)
+			require.Equal(t, map[string]int{"u0": count}, form.Sizes, "the segment does not depend on n")
+			if key == "" {
+				key = form.Key
+			}
+			assert.Equal(t, key, form.Key)
+			open, err := form.Graph(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, open.Bind(form.Sizes))
+			want, err := behind.At(t.Context(), known)
+			require.NoError(t, err)
+			for k, output := range want.Outputs {
+				assert.Equal(t, output.Value.Meta, open.Outputs[k].Value.Meta, "%s of %d", output.Name, count)
+			}
+		}
+	}
+}

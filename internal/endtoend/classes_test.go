@@ -3,6 +3,7 @@ package endtoend_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -50,10 +51,35 @@ func drawInputs(g *graph.Graph, rng *rand.Rand) map[string]*tensor.Tensor {
 	return in
 }
 
+// asBranch returns a graph that runs g as a branch, so that its shapes depend on data. g is valid at the given sizes.
+func asBranch(t *testing.T, g *graph.Graph, sizes map[string]int) *graph.Graph {
+	t.Helper()
+	sizes = maps.Clone(sizes)
+	maps.DeleteFunc(sizes, func(name string, _ int) bool { return !usesSymbol(g, name) })
+	branch, outer := g.Clone(), graphrun.New("outer")
+	require.NoError(t, branch.Bind(sizes))
+	outer.Symbols = maps.Clone(g.Symbols)
+	var values []any
+	for _, v := range g.Inputs {
+		if v.Dims == nil {
+			values = append(values, outer.InputMeta(v.Name, v.Meta))
+		} else {
+			values = append(values, outer.InputDecl(v.Name, v.Declared()))
+		}
+	}
+	operands := slices.Concat([]any{outer.Input("yes", tensor.Bool)}, values, values)
+	results := outer.ApplyN("if", len(g.Outputs), graph.Attrs{"then_branch": branch, "else_branch": branch}, operands...)
+	for i, output := range g.Outputs {
+		outer.Output(output.Name, results[i])
+	}
+	require.NoError(t, outer.Err())
+	return outer
+}
+
 // boundAlike compares three programs at the same sizes: one that has run at other sizes, a new one with the same hints,
-// and one whose sizes are fixed. The first two must have equal bits, and the last one equal values up to rounding.
-// Outputs must have the inferred layouts.
-func boundAlike(g *graph.Graph, used *graphrun.Program, o graphrun.Options, sizes map[string]int,
+// and one of g whose sizes are fixed. The first two are programs of whole, which is g or [asBranch] of g, and must have
+// equal bits. The last one must have equal values up to rounding. Outputs must have the inferred layouts.
+func boundAlike(g, whole *graph.Graph, used *graphrun.Program, o graphrun.Options, sizes map[string]int,
 	rng *rand.Rand) (compared bool, err error) {
 	bound := g.Clone()
 	if bound.Bind(sizes) != nil {
@@ -68,6 +94,9 @@ func boundAlike(g *graph.Graph, used *graphrun.Program, o graphrun.Options, size
 		return false, nil // some op has no kernel for this
 	}
 	want, wantErr := p.Run(ctx, in)
+	if whole != g {
+		in["yes"] = tensor.Must(tensor.FromSlice([]bool{true}))
+	}
 	got, err := used.Run(ctx, in)
 	if (err == nil) != (wantErr == nil) {
 		return false, fmt.Errorf("at %v: %v, and planned for these sizes %v", sizes, err, wantErr)
@@ -75,7 +104,7 @@ func boundAlike(g *graph.Graph, used *graphrun.Program, o graphrun.Options, size
 	if err != nil {
 		return false, nil
 	}
-	fresh, err := graphrun.Compile(g, o)
+	fresh, err := graphrun.Compile(whole, o)
 	if err != nil {
 		return false, err
 	}
@@ -111,13 +140,13 @@ func TestClasses(t *testing.T) {
 	testsize.Long(t)
 	runs, seeds := 0, randomGraphs(150)
 	for seed := range seeds {
-		runs += runClasses(t, seed)
+		runs += runClasses(t, seed, seed%3 == 0)
 	}
 	require.Greater(t, runs, int(seeds)*4/3)
 }
 
-// runClasses runs one random graph, and returns the number of sizes that were compared.
-func runClasses(t *testing.T, seed uint64) (runs int) {
+// runClasses runs one random graph, as a branch if inBranch is true, and returns the number of sizes that were compared.
+func runClasses(t *testing.T, seed uint64, inBranch bool) (runs int) {
 	g, hints, rng := symbolicGraph(seed)
 	if g == nil || !withOutputs(g) {
 		return 0
@@ -127,7 +156,11 @@ func runClasses(t *testing.T, seed uint64) (runs int) {
 	if seed%3 > 0 {
 		o.Hints = []map[string]int{hints}
 	}
-	p, err := graphrun.Compile(g, o)
+	whole := g
+	if inBranch {
+		whole = asBranch(t, g, hints)
+	}
+	p, err := graphrun.Compile(whole, o)
 	if err != nil {
 		return 0 // some op has no kernel for this
 	}
@@ -140,7 +173,7 @@ func runClasses(t *testing.T, seed uint64) (runs int) {
 				sizes[name] = min(sizes[name], b.Max)
 			}
 		}
-		compared, err := boundAlike(g, p, o, sizes, rng)
+		compared, err := boundAlike(g, whole, p, o, sizes, rng)
 		require.NoError(t, err, "seed %d", seed)
 		if compared {
 			runs++
@@ -150,6 +183,7 @@ func runClasses(t *testing.T, seed uint64) (runs int) {
 }
 
 func FuzzClasses(f *testing.F) {
-	f.Add(uint64(1000))
-	f.Fuzz(func(t *testing.T, seed uint64) { runClasses(t, seed) })
+	f.Add(uint64(1000), false)
+	f.Add(uint64(1000), true)
+	f.Fuzz(func(t *testing.T, seed uint64, inBranch bool) { runClasses(t, seed, inBranch) })
 }

@@ -159,13 +159,14 @@ func TestClassesOfWays(t *testing.T) {
 	testsize.Long(t)
 	runs, seeds := 0, randomGraphs(90)
 	for seed := range seeds {
-		runs += runWays(t, seed)
+		runs += runWays(t, seed, seed%4 == 1)
 	}
 	require.Greater(t, runs, int(seeds)*2)
 }
 
-// runWays runs one graph of [waysGraph], and returns the number of sizes that were compared.
-func runWays(t *testing.T, seed uint64) (runs int) {
+// runWays runs one graph of [waysGraph], as a branch if inBranch is true, and returns the number of sizes that were
+// compared.
+func runWays(t *testing.T, seed uint64, inBranch bool) (runs int) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	g := waysGraph(rng)
 	require.NoError(t, g.Err(), "seed %d", seed)
@@ -195,13 +196,17 @@ func runWays(t *testing.T, seed uint64) (runs int) {
 		}
 		o.Hints = []map[string]int{hint}
 	}
-	p, err := graphrun.Compile(g, o)
+	whole := g
+	if inBranch {
+		whole = asBranch(t, g, built)
+	}
+	p, err := graphrun.Compile(whole, o)
 	if err != nil {
 		return 0 // a window is larger than the images that the graph is planned for
 	}
 	for range 5 {
 		sizes := draw()
-		compared, err := boundAlike(g, p, o, sizes, rng)
+		compared, err := boundAlike(g, whole, p, o, sizes, rng)
 		require.NoError(t, err, "seed %d, %v", seed, o.Hints)
 		if compared {
 			runs++
@@ -223,6 +228,7 @@ func usesSymbol(g *graph.Graph, name string) bool {
 }
 
 func FuzzWays(f *testing.F) {
-	f.Add(uint64(1000))
-	f.Fuzz(func(t *testing.T, seed uint64) { runWays(t, seed) })
+	f.Add(uint64(1000), false)
+	f.Add(uint64(1000), true)
+	f.Fuzz(func(t *testing.T, seed uint64, inBranch bool) { runWays(t, seed, inBranch) })
 }

@@ -105,12 +105,19 @@ func (p *Program) bindingForSizes(ctx context.Context, given map[string]int, isH
 // bindingForPart returns the binding of a part for the values that a run knows: [graph.Segment.Class] is the key. If
 // isWhole is false, the part lacks some nodes, and the binding is for this run alone.
 func (p *Program) bindingForPart(run *partsRun, part *graph.Segment, isWhole bool) (*Binding, error) {
+	key := bindingKey{part: part}
+	if isWhole {
+		key.text = part.Class(run.knownValues)
+		if found := p.findBinding(run.ctx, key); found != nil {
+			return found, nil
+		}
+	}
 	created := &Binding{isPart: true, done: make(chan struct{})}
 	compile := func() error { return created.compilePart(run, part) }
 	if !isWhole {
 		return created, compile()
 	}
-	return p.cachedBinding(run.ctx, bindingKey{part: part, text: part.Class(run.knownValues)}, created, compile)
+	return p.cachedBinding(run.ctx, key, created, compile)
 }
 
 // cachedBinding returns the binding of a key. The first caller compiles it: it is `created`. Other callers wait until it

@@ -70,7 +70,13 @@ func (p *Program) compiledBinding(ctx context.Context, in map[string]*tensor.Ten
 	if !p.readSizes(in, sizes) {
 		return nil
 	}
-	if found, ok := p.bindings.Find(keyOf(sizes)); ok && interrupt.Wait(ctx, found.done) == nil && found.err == nil {
+	return p.findBinding(ctx, keyOf(sizes))
+}
+
+// findBinding returns the binding of a key if it is compiled or being compiled, otherwise nil. It does not allocate. It
+// returns nil after a failed compilation.
+func (p *Program) findBinding(ctx context.Context, key bindingKey) *Binding {
+	if found, ok := p.bindings.Find(key); ok && interrupt.Wait(ctx, found.done) == nil && found.err == nil {
 		return found
 	}
 	return nil

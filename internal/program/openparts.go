@@ -71,15 +71,18 @@ func (run *partsRun) openProgram(part *graph.Segment) (open *Program, sizes []in
 // isHint reports whether the sizes of symbols are those of a hint, or the assumed sizes if there are no hints. Compile
 // makes plans for exactly these sizes. Sizes that depend on data are in no hint.
 func (p *Program) isHint(sizes map[string]int) bool {
-	if len(sizes) != len(p.openSymbols) {
-		return false
-	}
 	hints := p.hints
 	if len(hints) == 0 {
 		hints = [][]int{p.assumedSizes}
 	}
-	list := p.listOfSizes(sizes)
-	return slices.ContainsFunc(hints, func(hint []int) bool { return slices.Equal(hint, list) })
+	return slices.ContainsFunc(hints, func(hint []int) bool {
+		for name, n := range sizes {
+			if i := slices.Index(p.openSymbols, name); i < 0 || hint[i] != n {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // roundUp returns sizes rounded up to powers of two, within the bounds of the symbols.

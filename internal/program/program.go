@@ -6,6 +6,9 @@
 // the decisions without a search. The sizes of a run alone determine the specialization, and therefore the bits of
 // results; earlier runs have no effect.
 //
+// If shapes depend on data, the graph has several parts, and a program has bindings for each part and for the sizes of
+// the values that it reads. The bodies of loops and branches are run in the same way.
+//
 // The packages inspect and experiment use the exports of this package to describe and compare programs. Users of the
 // module see only the methods of the root package's Program.
 package program

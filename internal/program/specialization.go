@@ -22,8 +22,7 @@ type Specialization struct {
 	Decisions *passes.Decisions
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
-	// isFollowed is for the specialization of an open program: see openparts.go. It is set once a binding at other sizes
-	// than the hint follows the decisions.
+	// isFollowed is set once the binding of a part at other sizes than the hint follows the decisions: see openparts.go.
 	isFollowed atomic.Bool
 
 	classLock interrupt.Mutex // guards classes
@@ -33,10 +32,8 @@ type Specialization struct {
 // maxSpecializations is the maximum number of specializations that are kept in addition to one for each hint.
 const maxSpecializations = 32
 
-// Specializes reports whether several sets of sizes can share a plan. This requires that sizes are open, and that
-// shapes do not depend on data. A graph whose shapes depend on data has no hint, because its sizes follow from data. A
-// shared plan would be priced at the first sizes that occur, and the bits of results would depend on the order of runs.
-// Such a graph is therefore planned for every set of layouts and sizes that occurs.
+// Specializes reports whether several sets of sizes can share a plan of the whole graph. This requires that sizes are
+// open, and that shapes do not depend on data. Otherwise the parts of the graph share plans: see openparts.go.
 //
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which inference rejects nodes have separate plans.
