@@ -222,7 +222,7 @@ func TestCachesRefused(t *testing.T) {
 		{nodes: presentNode, want: `node "present" (cat) extends dimension 2, not 1`, cache: graphrun.GrowingCache{Axis: 1}},
 		{nodes: presentNode, want: "the capacity is -1", cache: graphrun.GrowingCache{Capacity: -1}},
 		{nodes: presentNode, want: "capacity is 1", cache: graphrun.GrowingCache{Capacity: 1}},
-		{nodes: presentNode, want: "too large", cache: graphrun.GrowingCache{Capacity: 1 << 46}},
+		{nodes: presentNode, want: "too large", cache: graphrun.GrowingCache{Capacity: tensor.MaxBytes}},
 		{nodes: `{"name": "once", "op": "cat", "inputs": ["past", "new"], "attrs": {"dim": 2}},
 			{"name": "present", "op": "scatter", "inputs": ["once", "index", "new"], "attrs": {"dim": 2}}`,
 			want: `"present" (scatter), which extends "once", not input "past"`},
