@@ -107,8 +107,8 @@ func (g *Graph) ExtensionOf(c GrowingCache) (extended *Node, extension Extension
 // Extension returns the extension that the node computes, in an inferred graph. It returns false if the result of the
 // node is no extension: see [Op.Extend].
 func (n *Node) Extension() (Extension, bool) {
-	if n == nil || n.Op == nil || n.Op.Extend == nil || len(n.In) == 0 || len(n.Out) != 1 || n.Out[0] == nil || n.decodeAttrs() != nil ||
-		!n.Out[0].Meta.DType.Valid() {
+	if n == nil || n.Op == nil || n.Op.Extend == nil || len(n.In) == 0 || len(n.Out) != 1 || n.Out[0] == nil ||
+		!n.Out[0].Meta.DType.Valid() || n.decodeAttrs() != nil {
 		return Extension{}, false
 	}
 	return n.Op.Extend(n)
@@ -123,7 +123,8 @@ func copied(v *Value) *Value {
 	return v
 }
 
-// firstDynamic names the first node on which n depends whose results have shapes that depend on data.
+// firstDynamic names the first node of the graph whose results have shapes that depend on data, and an input that may
+// decide them.
 func (n *Node) firstDynamic() string {
 	first := n
 	for _, other := range n.Out[0].graph.Nodes {
@@ -132,7 +133,14 @@ func (n *Node) firstDynamic() string {
 			break
 		}
 	}
-	return fmt.Sprintf("node %q (%s)", first.Name, nameOf(first.Op))
+	text := fmt.Sprintf("node %q (%s)", first.Name, nameOf(first.Op))
+	if len(first.In) == 0 {
+		return text
+	}
+	if condition := first.In[0].Value; condition != nil && condition.Node == nil && condition.Meta.DType == tensor.Bool {
+		text += fmt.Sprintf(", and thus on input %q, which could be a constant", condition.Name)
+	}
+	return text
 }
 
 // otherReader names a node or an output that reads v or a copy of it, other than the nodes that only n reads. It returns
@@ -260,9 +268,12 @@ func (v *Value) reserve(axis, capacity int) error {
 		if dim == axis {
 			size = Dim{Size: capacity}
 		}
-		if stride.IsNumber() && size.IsNumber() {
+		switch {
+		case stride.IsNumber() && size.IsNumber() && size.Size > tensor.MaxBytes/max(1, stride.Size):
+			return fmt.Errorf("a cache of the capacity %d is too large", capacity)
+		case stride.IsNumber() && size.IsNumber():
 			stride = Dim{Size: stride.Size * size.Size}
-		} else {
+		default:
 			stride = Dim{Expr: fmt.Sprintf("(%v)*(%v)", stride, size)}
 		}
 	}

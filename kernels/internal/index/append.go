@@ -68,11 +68,7 @@ func extendByScatter(n *graph.Node, s scatterCall) (extension graph.Extension, o
 		return extension, false
 	}
 	extension = AppendOf(s.dim, make([]int, 2*self.Meta().Rank()), self, src)
-	if inner := self.Value.Node; inner != nil {
-		padded, ok := inner.Extension()
-		if !ok || padded.Dim != s.dim || padded.In[2].Kind != graph.Null {
-			return extension, false
-		}
+	if padded, ok := self.Value.Node.Extension(); ok && padded.Dim == s.dim && padded.In[2].Kind == graph.Null {
 		extension = padded
 	}
 	extension.In[1], extension.In[2], extension.Overwrites = index, src, true
