@@ -374,8 +374,7 @@ func value(d tensor.DType, n expr.Number) (x float64) {
 
 // byDefinition computes a row fold by fold; other values are recomputed for each fold.
 func byDefinition(t *testing.T, c *expr.Code, in [][]expr.Number) [][]expr.Number {
-	plain := *c
-	plain.In, plain.Insts = slices.Clone(c.In), slices.Clone(c.Insts)
+	plain := &expr.Code{In: slices.Clone(c.In), Insts: slices.Clone(c.Insts), Out: c.Out, Funcs: c.Funcs}
 	var folds []expr.Inst
 	for v, i := range c.Insts {
 		if i.Op == expr.Reduce || i.Op == expr.Scan {
@@ -389,8 +388,7 @@ func byDefinition(t *testing.T, c *expr.Code, in [][]expr.Number) [][]expr.Numbe
 		known[f] = make([]expr.Number, len(in[0]))
 	}
 	run := func(out []expr.Output) [][]expr.Number {
-		one := plain
-		one.Out = out
+		one := &expr.Code{In: plain.In, Insts: plain.Insts, Out: out, Funcs: plain.Funcs}
 		y := make([][]expr.Number, len(out))
 		for at := range in[0] {
 			var x []expr.Number

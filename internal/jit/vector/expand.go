@@ -37,12 +37,11 @@ func Expanded(loop *expr.Loop, cpu machine.Features) (*expr.Loop, error) {
 // folded values are additional outputs during the expansion: output outCount+k is the value of fold k.
 func expandLoop(loop *expr.Loop, available expand.Target) (*expr.Loop, error) {
 	outCount := len(loop.Code.Out)
-	code := *loop.Code
-	code.Out = slices.Clone(code.Out)
+	code := &expr.Code{In: loop.Code.In, Insts: loop.Code.Insts, Out: slices.Clone(loop.Code.Out), Funcs: loop.Code.Funcs}
 	for _, fold := range loop.Folds {
 		code.Out = append(code.Out, expr.Output{DType: tensor.Invalid, Re: fold.Value, Im: expr.None})
 	}
-	expandedCode, err := expand.Functions(&code, available)
+	expandedCode, err := expand.Functions(code, available)
 	if err != nil {
 		return nil, target.Unsupported("%v", err)
 	}
