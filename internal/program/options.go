@@ -5,13 +5,16 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/diskcache"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Options are the options of the root package, which documents the fields.
@@ -101,3 +104,67 @@ func givenSizes(g *graph.Graph) map[string]int {
 	}
 	return sizes
 }
+
+// overridable is the program for runs that override defaults of inputs ([graph.Value.Default]). The program of all
+// other runs has the defaults as constants, which are folded and packed.
+type overridable struct {
+	graph   *graph.Graph // with the defaults as inputs
+	options Options
+	program func() (*Program, error) // makes the program at the first call
+}
+
+// newOverridable returns the overridable of a graph. The options are those of the caller.
+func newOverridable(g *graph.Graph, options Options) *overridable {
+	o := &overridable{graph: g.Clone(), options: options} // the caller may change g
+	o.program = sync.OnceValues(func() (*Program, error) { return newProgram(o.graph, o.options) })
+	return o
+}
+
+// forInputs returns the program for a run with the given inputs, and the inputs completed by defaults.
+func (p *Program) forInputs(in map[string]*tensor.Tensor) (*Program, map[string]*tensor.Tensor, error) {
+	if p.Overrides(in) {
+		var err error
+		if p, err = p.overridable.program(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if p == nil || len(p.defaults) == 0 {
+		return p, in, nil
+	}
+	return p, graph.FillDefaults(p.defaults, in), nil
+}
+
+// Overrides reports whether a run with the given inputs overrides a default that the program has as a constant.
+func (p *Program) Overrides(in map[string]*tensor.Tensor) bool {
+	return p != nil && p.overridable != nil && slices.ContainsFunc(p.overridable.graph.Inputs, func(v *graph.Value) bool {
+		return v.HasConstantDefault() && in[v.Name] != nil
+	})
+}
+
+// openDevice returns the device that the options name, or nil for the host. The rates in the cost profile (o.Costs)
+// replace the device's own rates, unless they were measured on another device. Rates that name no device hold for any
+// device.
+func (o *Options) openDevice() (graph.Device, error) {
+	device, err := devices.Open(o.Device)
+	if err != nil || device == nil {
+		return nil, err
+	}
+	if why := device.Inexact(); o.Exact && why != "" {
+		return nil, fmt.Errorf("device %s cannot be used with exact results: it does not round as IEEE 754 requires: %s",
+			device.Describe(), why)
+	}
+	if o.Costs != nil {
+		openedHardware := device.Rates().Device
+		rates, ok := o.Costs.Devices[device.Name()]
+		if rates.Device == "" {
+			rates.Device = openedHardware
+		}
+		if ok && rates.Device == openedHardware {
+			device = device.WithRates(rates)
+		}
+	}
+	return device, nil
+}
+
+// Device returns the device of the program; nil for the host.
+func (p *Program) Device() graph.Device { return p.device }

@@ -1,12 +1,18 @@
 package program
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sort"
+	"sync"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -174,4 +180,145 @@ func atSizes(usedSizes map[string]int) string {
 		return ""
 	}
 	return " at " + SizesText(usedSizes)
+}
+
+// observer is a strategy that records the layout problem and ends planning, so that the graph of the problem is not
+// changed.
+type observer struct{ problem *layout.Problem }
+
+var errObserved = errors.New("the problem was observed")
+
+func (*observer) Name() string { return "observer" }
+
+// Choose records the problem and returns errObserved.
+func (o *observer) Choose(problem *layout.Problem) (*layout.Assignment, error) {
+	o.problem = problem
+	return nil, errObserved
+}
+
+// Problem returns the layout problem that planning states for the sizes of [Program.FirstBinding].
+func (p *Program) Problem() (*layout.Problem, error) {
+	binding, err := p.Compiled()
+	if err != nil {
+		return nil, err
+	}
+	return p.ProblemOf(context.Background(), binding)
+}
+
+// ProblemOf returns the layout problem that planning states for a binding. It fails if the graph is planned in
+// segments, or if planning fails before a pass calls the strategy. The first call plans the graph, and stops when ctx
+// ends.
+func (p *Program) ProblemOf(ctx context.Context, binding *Binding) (*layout.Problem, error) {
+	binding.problemOnce.Do(func() {
+		if binding.RunnableGraph.Dynamic() {
+			binding.problemErr = errors.New("shapes depend on data: the graph is planned in segments as it runs, " +
+				"so there is no single layout problem")
+			return
+		}
+		withConstants := binding.RunnableGraph // planning folds constants, so it needs the data of all constants
+		if len(binding.packedConstants) > 0 {
+			withConstants = binding.WithAllConstants()
+		}
+		var recorder observer
+		_, err := passes.Run(withConstants, passes.Options{Context: ctx, Strategy: &recorder, Profile: p.options.Costs,
+			Passes: p.options.Passes, MemoryLimit: p.options.MemoryLimit, KeepGoing: p.options.KeepGoing,
+			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack, Device: p.device})
+		switch {
+		case recorder.problem != nil:
+			binding.problem = recorder.problem
+		case err == nil:
+			binding.problemErr = errors.New("no pass asks a strategy for layouts")
+		default:
+			binding.problemErr = err
+		}
+	})
+	return binding.problem, binding.problemErr
+}
+
+// Model converts [Program.Problem] to the form that the exact solver takes.
+func (p *Program) Model() (*layout.Model, error) {
+	problem, err := p.Problem()
+	if err != nil {
+		return nil, err
+	}
+	return layout.NewModel(problem)
+}
+
+// maxPricedDecisions bounds the total number of variables of the problems that a program solves for
+// [Program.WithoutCopy]. A variable is the choice of a layout. Problems with this total take some seconds.
+const maxPricedDecisions = 1 << 20
+
+// copyPrices holds the solved problem of a program, and the prices of copies that were requested.
+type copyPrices struct {
+	model    *layout.Model   // nil: the problem could not be stated or solved
+	cheapest *layout.Outcome // the cheapest plan
+
+	mu              sync.Mutex
+	prices          map[*passes.Copy]copyPrice
+	solvedVariables int // variables of the problems that were solved
+}
+
+// copyPrice is the result of [Program.WithoutCopy].
+type copyPrice struct {
+	ns     *float64       // the cost of the plan without the copy, minus the least cost
+	change *layout.Change // the differences between both plans
+}
+
+// WithoutCopy compares the cheapest plan with the cheapest plan that does not have the copy. It returns the difference
+// of their costs in nanoseconds, and the differences between the plans. Both are nil if there is no plan without the
+// copy or the problem was not solved to optimality. They are also nil if earlier calls have used up the bound on work.
+func (p *Program) WithoutCopy(copied *passes.Copy) (*float64, *layout.Change) {
+	p.copyPricesOnce.Do(func() {
+		p.copyPrices = &copyPrices{prices: map[*passes.Copy]copyPrice{}}
+		if model, err := p.Model(); err == nil {
+			p.copyPrices.model, p.copyPrices.cheapest = model, cheapest(model, layout.Changed{})
+		}
+	})
+	prices := p.copyPrices
+	prices.mu.Lock()
+	defer prices.mu.Unlock()
+	price, known := prices.prices[copied]
+	if !known {
+		price = prices.findPrice(copied)
+		prices.prices[copied] = price
+	}
+	return price.ns, price.change
+}
+
+// cheapest returns the plan of least cost with the given changes. It returns nil if the search does not prove
+// optimality.
+func cheapest(model *layout.Model, changed layout.Changed) *layout.Outcome {
+	solution, err := model.Solve(changed)
+	if err != nil || !solution.Optimal() {
+		return nil
+	}
+	outcome, err := solution.Outcome()
+	if err != nil {
+		return nil
+	}
+	return outcome
+}
+
+// findPrice compares the cheapest plan with the cheapest plan that does not have the given copy. It returns no price if
+// that plan cannot be found, or if the search would take too long.
+func (prices *copyPrices) findPrice(copied *passes.Copy) (none copyPrice) {
+	if prices.cheapest == nil || copied.Node == nil { // only a Copy that no plan has made lacks the node
+		return none
+	}
+	value := prices.model.Problem.Graph.Value(copied.Value)
+	if value == nil {
+		return none
+	}
+	prices.solvedVariables += len(prices.model.WCSP.Variables)
+	if prices.solvedVariables > maxPricedDecisions {
+		return none
+	}
+	without := cheapest(prices.model, layout.Changed{NoCopy: layout.Form{Value: value,
+		Meta:  tensor.Meta{DType: value.Meta.DType, Shape: value.Meta.Shape, Strides: copied.To},
+		Place: copied.Node.Out[0].Place()}}) // the memory: of the host or of a device
+	if without == nil {
+		return none
+	}
+	ns, change := float64(without.CostPS-prices.cheapest.CostPS)/machine.PSPerNS, without.ChangesSince(prices.cheapest)
+	return copyPrice{&ns, &change}
 }

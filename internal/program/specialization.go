@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,7 +25,7 @@ type Specialization struct {
 	Decisions *passes.Decisions
 	Plan      *passes.Plan // for the hint; it holds the constants that all bindings share
 	err       error        // why there is no plan
-	// isFollowed is set once the binding of a part at other sizes than the hint follows the decisions: see openparts.go.
+	// isFollowed is set once the binding of a part at other sizes than the hint follows the decisions: see parts.go.
 	isFollowed atomic.Bool
 
 	classLock interrupt.Mutex // guards classes
@@ -33,7 +36,7 @@ type Specialization struct {
 const maxSpecializations = 32
 
 // Specializes reports whether several sets of sizes can share a plan of the whole graph. This requires that sizes are
-// open, and that shapes do not depend on data. Otherwise the parts of the graph share plans: see openparts.go.
+// open, and that shapes do not depend on data. Otherwise the parts of the graph share plans: see parts.go.
 //
 // Passes of the user run for each set of sizes, and their results are compared with the decisions of the
 // specialization. With Options.KeepGoing, sizes at which inference rejects nodes have separate plans.
@@ -273,4 +276,287 @@ func (p *Program) execOptions(ctx context.Context) exec.Options {
 	return exec.Options{Context: ctx, Threads: p.options.Threads, Costs: p.options.Costs, Tracer: p.options.Tracer,
 		MemoryLimit: p.options.MemoryLimit, InputsInMemory: p.options.InputsInMemory, KeepGoing: p.options.KeepGoing,
 		Pool: p.pool, Device: p.device, Uploads: p.uploads}
+}
+
+// class is a set of sizes with one plan, in which sizes are expressions: the template. A [Binding] of the class evaluates
+// the template at its sizes. It runs no pass, and lowers only the nodes that differ from the latest binding. A class
+// contains sizes at which the guards of a specialization have the same outcomes, and at which the template applies: the
+// same implementations support the sizes, and read constants in the same packed form.
+type class struct {
+	guards         []graph.Guard
+	guardEvaluator *sym.Evaluator // evaluates the guards; nil if they are unknown
+	err            error          // why they are unknown
+
+	template *passes.Template             // nil if bindings must be planned
+	last     atomic.Pointer[boundProgram] // of the latest binding
+	memory   exec.MemoryPlans             // of all bindings
+	bindings atomic.Int64                 // number of bindings
+}
+
+// boundProgram is the plan of a binding, and its program.
+type boundProgram struct {
+	plan    *passes.BoundPlan
+	program *exec.Program
+}
+
+// maxClasses is the maximum number of classes of a specialization. Sizes in further classes are planned one by one.
+const maxClasses = 8
+
+// hintClass returns the class of the hint, which has index 0. The first call computes it.
+func (spec *Specialization) hintClass(ctx context.Context, p *Program) *class {
+	if spec.classLock.Lock(ctx) != nil { // lockClasses would allocate
+		interrupt.Check(ctx)
+	}
+	defer spec.classLock.Unlock()
+	if len(spec.classes) == 0 {
+		spec.classes = append(spec.classes, p.newClass(ctx, spec, spec.Hint))
+	}
+	return spec.classes[0]
+}
+
+// lockClasses takes classLock, and returns a function that releases it. It panics when the context ends.
+func (spec *Specialization) lockClasses(ctx context.Context) (unlock func()) {
+	if spec.classLock.Lock(ctx) != nil {
+		interrupt.Check(ctx)
+	}
+	return spec.classLock.Unlock
+}
+
+// classesFor yields the classes that may contain sizes: first those that are known, then a new one.
+func (spec *Specialization) classesFor(ctx context.Context, p *Program, sizes []int) iter.Seq[*class] {
+	return func(yield func(*class) bool) {
+		if spec.hintClass(ctx, p).err != nil {
+			return
+		}
+		unlock := spec.lockClasses(ctx)
+		known := slices.Clone(spec.classes)
+		unlock()
+		for _, class := range known {
+			if class.guardEvaluator.Hold(sizes) && !yield(class) {
+				return
+			}
+		}
+		if len(known) >= maxClasses {
+			return
+		}
+		created := p.newClass(ctx, spec, sizes)
+		if created.err != nil {
+			return
+		}
+		if yield(created) { // the template does not even apply to these sizes
+			created.template = nil
+		}
+		defer spec.lockClasses(ctx)()
+		if len(spec.classes) == len(known) { // else another goroutine may have added the same class
+			spec.classes = append(spec.classes, created)
+		}
+	}
+}
+
+// newClass returns the class of sizes.
+func (p *Program) newClass(ctx context.Context, spec *Specialization, sizes []int) *class {
+	p.planCount.Add(1)
+	created := &class{}
+	plan, err := p.SymbolicPlanOf(ctx, spec, sizes)
+	interrupt.Check(ctx)
+	if err == nil {
+		created.guards = plan.Guards
+		created.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil /* no sizes */, plan.Env.Guards())
+	}
+	if created.err = err; err == nil {
+		created.template, _ = plan.plan.TemplateOver(p.openSymbols, plan.Name) // nil after an error
+	}
+	return created
+}
+
+// Usage tells how the runs of a program got their plans.
+type Usage struct {
+	Plans   int // how often passes have planned the graph or a part of it
+	Classes []ClassUsage
+}
+
+// ClassUsage describes a class: sizes for which a plan is evaluated instead of made.
+type ClassUsage struct {
+	Anchor   []int         // the sizes for which the plan was made, by open symbol
+	Guards   []graph.Guard // the conditions on sizes of the class
+	Bindings int           // number of sets of sizes for which the plan was evaluated
+}
+
+// Usage returns the use of plans so far. Parts whose shapes depend on data count as plans; their classes are not listed.
+func (p *Program) Usage() Usage {
+	if p.planCount == nil { // New did not make p
+		return Usage{}
+	}
+	usage := Usage{Plans: int(p.planCount.Load())}
+	for _, spec := range p.Specializations() {
+		unlock := spec.lockClasses(context.Background())
+		for _, class := range spec.classes {
+			if class.template != nil {
+				usage.Classes = append(usage.Classes, ClassUsage{Anchor: spec.Hint, Guards: class.guards,
+					Bindings: int(class.bindings.Load())})
+			}
+		}
+		unlock()
+	}
+	return usage
+}
+
+// bind compiles a binding by a template, without planning. It returns false if the sizes need a plan of their own.
+func (b *Binding) bind(ctx context.Context, owner *Program, sizes []int) (bound bool, err error) {
+	if b.isHint || owner.firstBinding == nil || !owner.Specializes() || owner.hasOwnPasses || owner.options.KeepGoing ||
+		owner.device != nil {
+		return false, nil
+	}
+	for i, n := range sizes {
+		if n != owner.Clamp(i, n) { // outside its bounds: inference returns the error
+			return false, nil
+		}
+	}
+	for spec := range owner.specializationsFor(ctx, sizes) {
+		for class := range spec.classesFor(ctx, owner, sizes) {
+			if class.template == nil {
+				return false, nil
+			}
+			err := b.bindTo(ctx, owner, class, spec, sizes)
+			if err == nil || !errors.As(err, new(*passes.Misfit)) {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// bindTo compiles a binding by the template of a class. It returns a [*passes.Misfit] if the sizes are not in the class.
+func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec *Specialization, sizes []int) error {
+	options := owner.execOptions(ctx)
+	var base *passes.BoundPlan
+	if last := class.last.Load(); last != nil {
+		base, options.Base = last.plan, last.program
+	}
+	plan, err := class.template.At(ctx, sizes, base)
+	if err != nil {
+		return err
+	}
+	if owner.options.Check {
+		if err := owner.checkBound(ctx, spec, sizes, plan.Plan.Graph); err != nil {
+			return fmt.Errorf("the plan for %s differs from the plan that is made anew: %w", SizesText(b.sizes), err)
+		}
+	}
+	options.MemoryPlans = &class.memory
+	options.Changed = func(i int) bool { return plan.Bound.Changed[i] }
+	if b.Program, err = exec.Compile(plan.Plan.Graph, options); err != nil {
+		return fmt.Errorf("compiling the plan for %s: %w", SizesText(b.sizes), err)
+	}
+	class.last.Store(&boundProgram{plan, b.Program})
+	class.bindings.Add(1)
+	if b.decisionsFrom = spec; !b.isPart {
+		b.Plan = plan.Plan
+	}
+	return nil
+}
+
+// checkBound compares a graph that a template made with the graph that is planned at the same sizes.
+func (p *Program) checkBound(ctx context.Context, spec *Specialization, sizes []int, bound *graph.Graph) error {
+	g, err := p.GraphAt(ctx, sizes)
+	if err != nil {
+		return err
+	}
+	options := p.PlanOptions(ctx)
+	options.Follow, options.Check = spec.Decisions, false
+	plan, err := p.runPasses(g, options)
+	if err != nil {
+		return err
+	}
+	return passes.DifferenceOf(plan.Graph, bound)
+}
+
+// OpenSymbols returns the symbols whose sizes come from the inputs of runs, sorted. Lists of sizes are in this order.
+func (p *Program) OpenSymbols() []string { return p.openSymbols }
+
+// AssumedSizes returns a size for each open symbol, which plans use if neither an input nor a hint gives the size. See
+// [graph.Graph.Assumed].
+func (p *Program) AssumedSizes() []int { return p.assumedSizes }
+
+// Hints returns Options.Hints as lists of sizes of the open symbols. A symbol that a hint lacks has its assumed size.
+func (p *Program) Hints() [][]int { return p.hints }
+
+// Source returns the graph that is planned: the given graph with the layouts and implementations that the options
+// prescribe (pins). It is nil for a program without open symbols.
+func (p *Program) Source() *graph.Graph { return p.graph }
+
+// SizesByName returns sizes of the open symbols by name.
+func (p *Program) SizesByName(sizes []int) map[string]int {
+	byName := make(map[string]int, len(sizes))
+	for i, name := range p.openSymbols {
+		byName[name] = sizes[i]
+	}
+	return byName
+}
+
+// Clamp returns n clamped to the bounds of open symbol i.
+func (p *Program) Clamp(i, n int) int { return p.graph.Symbols[p.openSymbols[i]].Clamp(n) }
+
+// distance measures the difference between two lists of sizes: the sum of |log(a[i]/b[i])|. Size 0 counts as 1.
+func distance(a, b []int) (sum float64) {
+	for i := range a {
+		sum += math.Abs(math.Log(float64(max(a[i], 1)) / float64(max(b[i], 1))))
+	}
+	return sum
+}
+
+// Symbolic infers the graph for unknown sizes. Inference may branch on a condition that the bounds of the symbols do
+// not decide. It then takes the outcome for the given sizes and records it as a guard.
+func (p *Program) Symbolic(ctx context.Context, sizes []int) (*graph.Symbolic, error) {
+	g := p.graph.Clone()
+	if err := p.bind(g, nil); err != nil {
+		return nil, err
+	}
+	g.SetContext(ctx)
+	symbolic, err := g.Symbolic(p.SizesByName(sizes))
+	if symbolic != nil && symbolic.Graph != nil {
+		symbolic.Graph.SetContext(context.Background()) // the graph is used after ctx has ended
+	}
+	return symbolic, err
+}
+
+// Evaluator compiles expressions over the open symbols, and conditions on them.
+func (p *Program) Evaluator(symbolic *graph.Symbolic, sizes []sym.Int, conds []sym.Bool) (*sym.Evaluator, error) {
+	names := make([]string, len(p.openSymbols))
+	for i, name := range p.openSymbols {
+		names[i] = symbolic.Name(name) // the symbol's name in the environment of symbolic
+	}
+	return sym.NewEvaluator(names, sizes, conds)
+}
+
+// SymbolicPlan is the plan of a graph in which sizes are symbols instead of numbers. The sizes and strides
+// in PlannedGraph are expressions in the symbols. Guards are the conditions under which these types hold.
+type SymbolicPlan struct {
+	*graph.Symbolic
+	PlannedGraph *graph.Graph
+	Guards       []graph.Guard
+
+	plan *passes.Plan
+}
+
+// SymbolicPlanOf plans the graph for unknown sizes. It repeats the decisions of spec. Planning may branch on a
+// condition that the bounds of the symbols do not decide. It then takes the outcome for the given sizes and records it
+// as a guard.
+func (p *Program) SymbolicPlanOf(ctx context.Context, spec *Specialization, sizes []int) (*SymbolicPlan, error) {
+	symbolic, err := p.Symbolic(ctx, sizes)
+	if err != nil {
+		return nil, fmt.Errorf("inferring the graph for unknown sizes: %w", err)
+	}
+	// Guards of inference have nodes and are kept here. Planning appends guards without nodes to the environment.
+	inferenceGuards := slices.Clone(symbolic.Guards)
+	options := p.PlanOptions(ctx)
+	options.Follow, options.Check, options.MemoryLimit, options.Template = spec.Decisions, false, -1, true
+	plan, err := passes.Run(symbolic.Graph, options)
+	if err != nil {
+		return nil, fmt.Errorf("planning the graph for unknown sizes: %w", err)
+	}
+	symbolicPlan := &SymbolicPlan{Symbolic: symbolic, PlannedGraph: plan.Graph, Guards: inferenceGuards, plan: plan}
+	for _, cond := range symbolic.Env.Guards()[len(inferenceGuards):] {
+		symbolicPlan.Guards = append(symbolicPlan.Guards, graph.Guard{Cond: cond})
+	}
+	return symbolicPlan, nil
 }
