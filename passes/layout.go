@@ -118,13 +118,15 @@ type layouter struct {
 	originalLayouts []originalLayout              // buffer of applyChoice
 	changedLayouts  map[*graph.Value]bool         // values whose layout differs from the graph as written
 	views           map[viewKey]*graph.Node       // repeated view nodes: see repeatedNode
+	originalTypes   map[*graph.Value]tensor.Type  // of results with unknown sizes: their types in the graph as written
 	fromOtherSizes  bool                          // the assignment was made for other sizes and may not apply
 }
 
 // newLayouter returns the state before any copy is inserted.
 func newLayouter(plan *Plan) *layouter {
 	return &layouter{plan: plan, graph: plan.Graph, insertedCopies: map[*layout.Copy]*graph.Value{},
-		changedLayouts: map[*graph.Value]bool{}, views: map[viewKey]*graph.Node{}}
+		changedLayouts: map[*graph.Value]bool{}, views: map[viewKey]*graph.Node{},
+		originalTypes: map[*graph.Value]tensor.Type{}}
 }
 
 // apply rebuilds the graph with the choices and the copies of an assignment: first the copies of inputs, then each node
@@ -179,6 +181,9 @@ func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 	originals := l.originalLayouts[:0]
 	for _, v := range n.Out {
 		originals = append(originals, originalLayout{v.Type, v.Meta, v.Alias})
+		if !hasNumericSizes(v.Type) {
+			l.originalTypes[v] = v.Type
+		}
 	}
 	l.originalLayouts = originals
 	if err := l.replaceOperands(n, choice); err != nil {
@@ -457,10 +462,27 @@ func (l *layouter) insertCopyNode(planned *layout.Copy, from *graph.Value) (*gra
 		return nil, err
 	}
 	out := copyNode.Out[0]
-	setLayout(out, copyLayout, planned.Order)
+	l.setCopyLayout(out, copyLayout, planned)
 	copyNode.Impl, copyNode.Walk = impl, copyNode.Call().WalkInOrder(planned.Order)
 	l.nodes = append(l.nodes, copyNode)
 	return out, nil
+}
+
+// setCopyLayout sets the layout of the result of a copy. If sizes are unknown, strides of the type are expressions: those
+// of the order, or the exact strides of the value in the graph as written.
+func (l *layouter) setCopyLayout(out *graph.Value, meta tensor.Meta, planned *layout.Copy) {
+	setLayout(out, meta, planned.Order)
+	if planned.Strides != nil && !hasNumericSizes(out.Type) {
+		out.Type = out.Type.WithStrides(l.originalType(planned.Value).Strides)
+	}
+}
+
+// originalType returns the type of a value in the graph as written.
+func (l *layouter) originalType(v *graph.Value) tensor.Type {
+	if original, ok := l.originalTypes[v]; ok {
+		return original
+	}
+	return v.Type
 }
 
 // repeatView repeats the view node of planned.Value with another operand. If the op cannot make a view of that operand,
@@ -475,8 +497,13 @@ func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*grap
 	case out.Alias != nil: // a view
 		exactMeta := out.Meta // with planned.Strides, which may differ in dimensions of size 1
 		exactMeta.Strides = planned.Strides
-		if planned.Strides != nil && hasNumericSizes(out.Type) && exactMeta.SameAddresses(out.Meta) {
-			out.SetMeta(exactMeta)
+		if planned.Strides != nil && exactMeta.SameAddresses(out.Meta) {
+			if original := l.originalType(planned.Value); !hasNumericSizes(out.Type) {
+				guardOriginalStrides(out, "", original)
+				out.Type.Strides, out.Meta.Strides = original.Strides, planned.Strides
+			} else {
+				out.SetMeta(exactMeta)
+			}
 		}
 	case planned.Order == "":
 		return nil, fmt.Errorf("%s cannot view %q", view.Name, operand.Name)
@@ -484,7 +511,7 @@ func (l *layouter) repeatView(planned *layout.Copy, operand *graph.Value) (*grap
 		view.Impl, view.Walk = &view.Op.Impls[0], view.Call().WalkInOrder(planned.Order)
 		setLayout(out, view.Walk.ResultLayout(0, out.Meta), planned.Order)
 		if planned.Strides != nil {
-			setLayout(out, planned.Lay(out.Meta), planned.Order)
+			l.setCopyLayout(out, planned.Lay(out.Meta), planned)
 		}
 	}
 	return out, nil

@@ -355,7 +355,7 @@ func valueDifference(v, other *graph.Value) error {
 		return errors.New("a value is missing")
 	case v.Name != other.Name:
 		return fmt.Errorf("value %s or %s", v.Name, other.Name)
-	case v.Meta.DType != other.Meta.DType || v.Meta.Offset != other.Meta.Offset || !v.Meta.SameAddresses(other.Meta):
+	case v.Meta.DType != other.Meta.DType || v.Meta.Offset != other.Meta.Offset || !v.Meta.SameLayout(other.Meta):
 		return fmt.Errorf("%s is %v at %d or %v at %d", v.Name, v.Meta, v.Meta.Offset, other.Meta, other.Meta.Offset)
 	case !v.Type.IsMeta(v.Meta):
 		return fmt.Errorf("%s is %v, of type %v", v.Name, v.Meta, v.Type)

@@ -285,6 +285,7 @@ func (p *Program) execOptions(ctx context.Context) exec.Options {
 type class struct {
 	guards         []graph.Guard
 	guardEvaluator *sym.Evaluator // evaluates the guards; nil if they are unknown
+	contains       *sym.Evaluator // evaluates the guards and sizeKinds: the sizes of the class
 	err            error          // why they are unknown
 
 	template *passes.Template             // nil if bindings must be planned
@@ -332,7 +333,7 @@ func (spec *Specialization) classesFor(ctx context.Context, p *Program, sizes []
 		known := slices.Clone(spec.classes)
 		unlock()
 		for _, class := range known {
-			if class.guardEvaluator.Hold(sizes) && !yield(class) {
+			if class.contains.Hold(sizes) && !yield(class) {
 				return
 			}
 		}
@@ -363,10 +364,37 @@ func (p *Program) newClass(ctx context.Context, spec *Specialization, sizes []in
 		created.guards = plan.Guards
 		created.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil /* no sizes */, plan.Env.Guards())
 	}
+	if err == nil {
+		created.contains, err = p.Evaluator(plan.Symbolic, nil /* no sizes */, slices.Concat(plan.Env.Guards(), plan.sizeKinds()))
+	}
 	if created.err = err; err == nil {
 		created.template, _ = plan.plan.TemplateOver(p.openSymbols, plan.Name) // nil after an error
 	}
 	return created
+}
+
+// sizeKinds returns the conditions that each size of a value is 0, 1 or greater, as at the given sizes. Planning decides
+// by these kinds without recording guards: results of values without elements are constants, and a dimension of size 1
+// has no place in the order of dimensions.
+func (s *SymbolicPlan) sizeKinds() (conditions []sym.Bool) {
+	known := map[string]bool{}
+	for _, g := range []*graph.Graph{s.Symbolic.Graph, s.PlannedGraph} {
+		g.Values(func(v *graph.Value) {
+			for _, size := range v.Type.Shape {
+				if _, isNumber := size.Known(); isNumber || known[size.String()] {
+					continue
+				}
+				known[size.String()] = true
+				switch kind := size.Hint(); kind {
+				case 0, 1:
+					conditions = append(conditions, size.Eq(sym.Of(kind)))
+				default:
+					conditions = append(conditions, sym.Of(2).Le(size))
+				}
+			}
+		})
+	}
+	return conditions
 }
 
 // Usage tells how the runs of a program got their plans.
