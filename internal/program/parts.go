@@ -643,7 +643,7 @@ func (b *Binding) bindPart(ctx context.Context, open *Program, sizes []int) (bou
 	}
 	if spec.isFollowed.Swap(true) { // a template, which takes longer to make than a plan, is for several sizes
 		for class := range spec.classesFor(ctx, open, sizes) {
-			if class.template == nil {
+			if class.template == nil || class.isWrong.Load() {
 				break
 			}
 			if err := b.bindTo(ctx, open, class, spec, sizes); !errors.As(err, new(*passes.Misfit)) {

@@ -289,6 +289,9 @@ type class struct {
 	err            error          // why they are unknown
 
 	template *passes.Template             // nil if bindings must be planned
+	sizes    []int                        // for which the template was made
+	verified []atomic.Bool                // by open symbol: see verify
+	isWrong  atomic.Bool                  // a binding differed from the plan that is made anew: bindings must be planned
 	last     atomic.Pointer[boundProgram] // of the latest binding
 	memory   exec.MemoryPlans             // of all bindings
 	bindings atomic.Int64                 // number of bindings
@@ -357,7 +360,7 @@ func (spec *Specialization) classesFor(ctx context.Context, p *Program, sizes []
 // newClass returns the class of sizes.
 func (p *Program) newClass(ctx context.Context, spec *Specialization, sizes []int) *class {
 	p.planCount.Add(1)
-	created := &class{}
+	created := &class{sizes: slices.Clone(sizes), verified: make([]atomic.Bool, len(sizes))}
 	plan, err := p.SymbolicPlanOf(ctx, spec, sizes)
 	interrupt.Check(ctx)
 	if err == nil {
@@ -442,7 +445,7 @@ func (b *Binding) bind(ctx context.Context, owner *Program, sizes []int) (bound 
 	}
 	for spec := range owner.specializationsFor(ctx, sizes) {
 		for class := range spec.classesFor(ctx, owner, sizes) {
-			if class.template == nil {
+			if class.template == nil || class.isWrong.Load() {
 				return false, nil
 			}
 			err := b.bindTo(ctx, owner, class, spec, sizes)
@@ -465,10 +468,11 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 	if err != nil {
 		return err
 	}
-	if owner.options.Check {
-		if err := owner.checkBound(ctx, spec, sizes, plan.Plan.Graph); err != nil {
+	if err := class.verify(ctx, owner, spec, sizes, plan.Plan.Graph); err != nil {
+		if owner.options.Check {
 			return fmt.Errorf("the plan for %s differs from the plan that is made anew: %w", SizesText(b.sizes), err)
 		}
+		return &passes.Misfit{Why: err.Error()}
 	}
 	options.MemoryPlans = &class.memory
 	options.Changed = func(i int) bool { return plan.Bound.Changed[i] }
@@ -479,6 +483,32 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 	class.bindings.Add(1)
 	if b.decisionsFrom = spec; !b.isPart {
 		b.Plan = plan.Plan
+	}
+	return nil
+}
+
+// verify compares a graph that the template made with the graph that is planned at the same sizes: for the first sizes
+// at which a symbol differs from the sizes of the template, and for all sizes with Options.Check. A number that a pass or
+// a decomposition took from the sizes of the template, instead of an expression, then makes a difference. No further
+// binding uses a template that is wrong.
+func (c *class) verify(ctx context.Context, owner *Program, spec *Specialization, sizes []int, bound *graph.Graph) error {
+	isNew := func(i int) bool { return sizes[i] != c.sizes[i] && !c.verified[i].Load() }
+	hasNew := false
+	for i := range sizes {
+		hasNew = hasNew || isNew(i)
+	}
+	if !hasNew && !owner.options.Check {
+		return nil
+	}
+	if err := owner.checkBound(ctx, spec, sizes, bound); err != nil {
+		isTransient := errors.As(err, new(*tensor.MemoryError)) || interrupt.Err(ctx) != nil
+		c.isWrong.Store(!isTransient)
+		return err
+	}
+	for i := range sizes {
+		if sizes[i] != c.sizes[i] {
+			c.verified[i].Store(true)
+		}
 	}
 	return nil
 }
