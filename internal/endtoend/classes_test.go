@@ -143,6 +143,10 @@ func TestClasses(t *testing.T) {
 		runs += runClasses(t, seed, seed%3 == 0)
 	}
 	require.Greater(t, runs, int(seeds)*4/3)
+	// Templates took sizes of 1, orders of copies, constants or strides of casts from the sizes for which they were made.
+	for _, seed := range []uint64{640, 1672, 1778, 1785, 1869, 1963, 1999, 2104, 2179, 2353} {
+		runClasses(t, seed, false)
+	}
 }
 
 // runClasses runs one random graph, as a branch if inBranch is true, and returns the number of sizes that were compared.
