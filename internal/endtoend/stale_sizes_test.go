@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/tensor"
@@ -71,5 +72,15 @@ func TestCachesThatScatterReads(t *testing.T) {
 			"attrs": {"dim": 2}}`, src), `"present"`)
 		_, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(16)})
 		assert.ErrorContains(t, err, fmt.Sprintf("reads %q, which is in the memory of input", src))
+	}
+}
+
+// A cache has the layout of its memory, so that it cannot be pinned.
+func TestPinnedCachesAreRefused(t *testing.T) {
+	g := cacheGraph(t, presentNode, `"present"`)
+	for _, name := range []string{"past", "present"} {
+		_, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(16),
+			Pins: map[string]graph.Pin{name: {Format: tensor.ChannelsLast}}})
+		assert.ErrorContains(t, err, `input "past" and output "present" have the layout of the cache, but Options.Pins has the pin`)
 	}
 }
