@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -82,5 +83,16 @@ func TestPinnedCachesAreRefused(t *testing.T) {
 		_, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(16),
 			Pins: map[string]graph.Pin{name: {Format: tensor.ChannelsLast}}})
 		assert.ErrorContains(t, err, `input "past" and output "present" have the layout of the cache, but Options.Pins has the pin`)
+	}
+}
+
+// Every strategy plans a decoder with caches, also for prompts behind other tokens.
+func TestCachesOfStrategies(t *testing.T) {
+	for _, strategy := range layout.All() {
+		for _, hints := range [][]map[string]int{nil, {{"B": 1, "S": 1, "P": 3}}, {{"B": 3, "S": 7, "P": 7}}} {
+			_, err := graphrun.Compile(cachedDecoder(t), graphrun.Options{Strategy: strategy, Hints: hints,
+				Caches: graphrun.RecognizedCaches(16)})
+			assert.NoError(t, err, "%s, %v", strategy.Name(), hints)
+		}
 	}
 }
