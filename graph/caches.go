@@ -96,6 +96,12 @@ func (g *Graph) ExtensionOf(c GrowingCache) (extended *Node, extension Extension
 	extension.In = slices.Clone(extension.In)
 	extension.In[0] = ArgOf(input)
 	if extension.Overwrites {
+		for _, operand := range extension.In[1:] {
+			if operand.Kind == TensorArg && isIn(operand.Value, input) {
+				return nil, extension, fmt.Errorf("node %q (%s) reads %q, which is in the memory of input %q, of which the node "+
+					"may overwrite elements", n.Name, n.Op.Name, operand.Value.Name, c.Input)
+			}
+		}
 		if other := g.otherReader(input, n); other != "" {
 			return nil, extension, fmt.Errorf("%s reads input %q, of which node %q (%s) may overwrite elements", other,
 				c.Input, n.Name, n.Op.Name)
@@ -121,6 +127,16 @@ func copied(v *Value) *Value {
 		v = v.Node.In[0].Value
 	}
 	return v
+}
+
+// isIn reports whether v is the input, or a view or an unchanged copy of it, which may be in its memory.
+func isIn(v, input *Value) bool {
+	for v = copied(v); v != input; v = copied(v.Alias) {
+		if v.Alias == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // firstDynamic names the first node of the graph whose results have shapes that depend on data, and an input that may

@@ -356,7 +356,7 @@ func (b *binding) build(sizes []int) error {
 			}
 		}
 		_, isOwn := n.Attrs.(SizedAttributes)
-		if attrs := b.attrs[i]; attrs.end > attrs.first && (isOwn && typesChanged || !b.isSame(attrs.first, attrs.end)) {
+		if attrs := b.attrs[i]; isOwn && typesChanged || attrs.end > attrs.first && !b.isSame(attrs.first, attrs.end) {
 			var err error
 			if made.Attrs, err = AttrsAtSizes(n.Attrs, made.In, b.bound.sizes[attrs.first:attrs.end]); err != nil {
 				return source.NodeError(n, err)

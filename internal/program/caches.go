@@ -31,12 +31,38 @@ func (p *Program) storeCaches() error {
 	}
 	caches, err := resolveCaches(g, p.options.Caches)
 	if err == nil {
+		err = p.checkPinsOfCaches(g, caches)
+	}
+	if err == nil {
 		err = g.StoreCaches(caches)
 	}
 	if err != nil {
 		return fmt.Errorf("Options.Caches: %w", err)
 	}
 	p.graph, p.options.Caches = g, caches
+	return nil
+}
+
+// checkPinsOfCaches returns an error if [Options.Pins] pins the layout of a cache: the result of a run would be a copy
+// of the cache. [graph.Graph.ExtensionOf] checks the pins of the graph.
+func (p *Program) checkPinsOfCaches(g *graph.Graph, caches []graph.GrowingCache) error {
+	for _, c := range caches {
+		names := []string{c.Input, c.Output}
+		for _, output := range g.Outputs {
+			if output.Name == c.Output && output.Value != nil {
+				names = append(names, output.Value.Name)
+				if output.Value.Node != nil {
+					names = append(names, output.Value.Node.Name)
+				}
+			}
+		}
+		for _, name := range names {
+			if pin := p.options.Pins[name]; pin.SetsLayout() {
+				return fmt.Errorf("input %q and output %q have the layout of the cache, but Options.Pins has the pin %v for %q",
+					c.Input, c.Output, pin, name)
+			}
+		}
+	}
 	return nil
 }
 

@@ -37,6 +37,9 @@ var appendOp = kit.Define[*appendAttrs](graph.Op{
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{{Name: "plain", Doc: "Writes the new elements.", Lower: compileAppend,
 		Writes: func(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true },
 		Read: func(c *graph.Call, _ graph.Walk, i int, operand tensor.Meta) (work graph.Work, ok bool) {
+			if i == 0 && !operand.SameAddresses(c.Meta(0)) { // the memory of the cache is no copy
+				return work, false
+			}
 			if i == 2 {
 				copies.AddCopyCost(&work, operand, operand.WithStrides(c.Out[0].Strides))
 			}
