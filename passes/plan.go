@@ -215,7 +215,7 @@ func plannableGraph(g *graph.Graph) (*graph.Graph, error) {
 func newPlan(g *graph.Graph, options Options) *Plan {
 	plan := &Plan{Graph: g.Clone(), Strategy: options.Strategy.Name(), strategy: options.Strategy,
 		profile: options.Profile, keepGoing: options.KeepGoing, exact: options.Exact,
-		inferred: options.Inferred || options.Follow != nil,
+		inferred:   options.Inferred || options.Follow != nil,
 		solveLimit: options.SolveLimit, slack: options.Slack, device: options.Device,
 		foldBudget: foldBudget{limit: options.MemoryLimit}, decisionsToFollow: options.Follow,
 		foldStore: options.FoldStore, prices: options.Follow == nil || options.Price}
