@@ -346,7 +346,7 @@ const maxBindings = 1024
 const maxArenas = 4
 
 // minBindingBytes is the least bound on the memory of all bindings.
-const minBindingBytes = 24 << 20
+const minBindingBytes = 16 << 20
 
 // maxBindingBytes returns the bound on the memory of all bindings, without the memory of runs: a sixteenth of the
 // memory of the constants, because a large graph has large bindings. For a graph in parts, the bound includes the memory
