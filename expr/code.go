@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/expr/internal/elementary"
 	"github.com/graphrun/graphrun/internal/lane"
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,8 +27,8 @@ type Code struct {
 	Out   []Output
 	Funcs []*Func // the functions of [Call]
 
-	formula *Formula // see Code.Formula
-	memo    memo     // of Key, FlushExp, Positioned and RowProgram
+	formula *Formula  // see Code.Formula
+	derived memo.Memo // of Key, FlushExp, Positioned and RowProgram
 }
 
 // Value is the result of an instruction: its index in Code.Insts.
@@ -205,8 +206,17 @@ func (c *Code) Formula() *Formula {
 	return c.formula
 }
 
+// Derived returns the value that derive returned first for the key: see [memo.Memo]. Packages keep with a code what they
+// derive from it, by keys of types of their own. It returns nil for a nil code or function.
+func (c *Code) Derived(key any, derive func() any) any {
+	if c == nil || derive == nil {
+		return nil
+	}
+	return c.derived.Get(key, derive)
+}
+
 // Key returns a key of the code. Codes with equal keys are the same computation.
-func (c *Code) Key() string { return memoized(&c.memo, "key", c.makeKey) }
+func (c *Code) Key() string { return memo.Of(&c.derived, "key", c.makeKey) }
 
 func (c *Code) makeKey() string {
 	key := make([]byte, 0, len(c.In)+16*len(c.Insts)+8*len(c.Out))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,7 +27,7 @@ func (program *RowProgram) Columns(passIndex, elements int) (code *Code, in, out
 	if elements < 1 || elements > MaxOperands {
 		return nil, nil, nil, fmt.Errorf("expr: elements is %d: want 1 to %d", elements, MaxOperands)
 	}
-	loop := memoized(&program.memo, [2]int{passIndex, elements}, func() passLoop { return program.columns(pass, elements) })
+	loop := memo.Of(&program.derived, [2]int{passIndex, elements}, func() passLoop { return program.columns(pass, elements) })
 	return loop.code, loop.in, loop.out, loop.err
 }
 
@@ -98,10 +99,19 @@ func (b *columnsBuilder) operand(place Place, dtype tensor.DType) int {
 	return len(b.in) - 1
 }
 
+// joining has the codes of [Joining].
+var joining memo.Memo
+
+// joiningKey is the key of a code in joining.
+type joiningKey struct {
+	op    Op
+	dtype tensor.DType
+}
+
 // Joining returns the code that combines two accumulators of a fold by op. The first operand is the accumulator of the
 // earlier elements.
 func Joining(op Op, dtype tensor.DType) (*Code, error) {
-	joined := memoized(&joining, joiningKey{op, dtype}, func() (joined passLoop) {
+	joined := memo.Of(&joining, joiningKey{op, dtype}, func() (joined passLoop) {
 		builder := NewBuilder(dtype, dtype)
 		joined.code, joined.err = builder.Build(builder.Real(builder.Emit(op, builder.Load(0), builder.Load(1))))
 		return joined

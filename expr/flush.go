@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -25,7 +26,7 @@ func (c *Code) FlushExp(threshold float64) (*Code, bool) {
 		return c, false
 	}
 	type key struct{ threshold float64 }
-	flushed := memoized(&c.memo, key{threshold}, func() *Code { return c.flushed(threshold) })
+	flushed := memo.Of(&c.derived, key{threshold}, func() *Code { return c.flushed(threshold) })
 	return flushed, flushed != c
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -38,7 +39,7 @@ func (c *Code) Positioned() (*Code, bool) {
 	if !usesPosition(c) {
 		return c, false
 	}
-	return memoized(&c.memo, "positioned", c.positioned), true
+	return memo.Of(&c.derived, "positioned", c.positioned), true
 }
 
 func (c *Code) positioned() *Code {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,7 +23,7 @@ import (
 // (sources and destinations) of the operands and outputs of c. Their [Place.Element] is the index of the pass. folds
 // are the folds of all passes, in order. The values of the folds are the last outputs, which are not stored.
 func (program *RowProgram) Overlap() (c *Code, folds []Fold, in, out []Place, err error) {
-	joined := memoized(&program.memo, "overlap", func() passLoop {
+	joined := memo.Of(&program.derived, "overlap", func() passLoop {
 		return (&passJoiner{program: program, builder: NewBuilder(), group: 1}).build()
 	})
 	return joined.code, joined.folds, joined.in, joined.out, joined.err
@@ -56,7 +57,7 @@ func (program *RowProgram) Pipeline(group int, isConstant func(operand int) bool
 		group    int
 		constant string
 	}{group, bitText(constant)}
-	joined := memoized(&program.memo, key, func() passLoop {
+	joined := memo.Of(&program.derived, key, func() passLoop {
 		return (&passJoiner{program: program, builder: NewBuilder(), group: group,
 			isConstant: func(operand int) bool { return constant[operand] }, numbers: map[Place]Value{}}).build()
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -33,7 +34,7 @@ type RowProgram struct {
 	Numbers    []tensor.DType // dtypes of the numbers that are stored between passes
 	Rows       []Row
 
-	memo memo // of Columns, Overlap and Pipeline
+	derived memo.Memo // of Columns, Overlap and Pipeline
 }
 
 // passLoop has the results of [RowProgram.Columns], [RowProgram.Overlap] and [RowProgram.Pipeline].
@@ -100,7 +101,7 @@ func (c *Code) RowProgram(uniform, perElement []bool) (*RowProgram, error) {
 		err     error
 	}
 	key := struct{ uniform, perElement string }{bitText(uniform), bitText(perElement)}
-	split := memoized(&c.memo, key, func() result {
+	split := memo.Of(&c.derived, key, func() result {
 		program, err := c.rowProgram(slices.Clone(uniform), slices.Clone(perElement))
 		return result{program, err}
 	})

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -31,7 +31,7 @@ func Define(op Op) (*Op, error) {
 	op.completeImpls()
 	op.Infer = rejectOverflow(op.Infer)
 	op.original = &op // marks op as made by Define: see findOp
-	op.derived = &derivedValues{values: map[any]func() any{}}
+	op.derived = new(memo.Memo)
 	return &op, nil
 }
 
@@ -244,35 +244,12 @@ func (g *Graph) findOp(name string) (*Op, error) {
 	return op, nil
 }
 
-// Derived caches values that are computed from the op, such as the fused op for a group of nodes whose first node has
-// this op. It calls compute once for each key and returns the result. key must be comparable, and of a type that only
-// the caller uses. Derived returns nil for an op that Define did not make.
+// Derived returns the value that compute returned first for the key: see [memo.Memo]. An example is the fused op for a
+// group of nodes whose first node has this op. key is of a type that only the caller uses. Derived returns nil for an op
+// that Define did not make.
 func (op *Op) Derived(key any, compute func() any) any {
 	if op == nil || op.original == nil {
 		return nil
 	}
-	return op.original.derived.get(key, compute)
-}
-
-// derivedValues is the cache of [Op.Derived]. It is not a sync.Map: the generic map inside sync.Map would be compiled
-// again in every package that uses Op.
-type derivedValues struct {
-	mu     sync.RWMutex
-	values map[any]func() any // each function computes its value once, at the first call
-}
-
-// get returns the value of a key. compute makes the value at the first call for the key.
-func (cache *derivedValues) get(key any, compute func() any) any {
-	cache.mu.RLock()
-	value, ok := cache.values[key]
-	cache.mu.RUnlock()
-	if !ok {
-		cache.mu.Lock()
-		if value, ok = cache.values[key]; !ok {
-			value = sync.OnceValue(compute)
-			cache.values[key] = value
-		}
-		cache.mu.Unlock()
-	}
-	return value() // the lock is not held here, because compute may take long or call Derived
+	return op.original.derived.Get(key, compute)
 }

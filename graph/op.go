@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -16,8 +17,8 @@ type Op struct {
 	Facts
 	Lowerings
 
-	original *Op            // the op's own address, set by Define; a copy of the op has another address
-	derived  *derivedValues // see Derived
+	original *Op        // the op's own address, set by Define; a copy of the op has another address
+	derived  *memo.Memo // see Derived
 }
 
 // Semantics is the meaning of an op: operands, attributes, inference, and the reference.

@@ -48,7 +48,7 @@ func within(name string, trees ...string) bool {
 }
 
 // everywhere are packages that every package may import: they only replace functions of the standard library, or are data.
-var everywhere = []string{"internal/sorted", "internal/printable", "report"}
+var everywhere = []string{"internal/sorted", "internal/printable", "internal/memo", "report"}
 
 // TestLayers checks the direct and indirect imports of packages. Low packages have a list of allowed imports. The
 // packages kernels, passes and exec, which exchange only *graph.Op and *graph.Graph, have a list of forbidden ones.

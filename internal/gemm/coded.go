@@ -2,11 +2,11 @@ package gemm
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/internal/memo"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -76,8 +76,8 @@ func machineCodeSets(dtype tensor.DType) (list []*kernelSet) {
 	return list
 }
 
-// knownSets has the kernel sets that machineCodeSet has returned, by kernelSetKey.
-var knownSets sync.Map
+// knownSets has the kernel sets of machineCodeSet, by kernelSetKey.
+var knownSets memo.Memo
 
 type kernelSetKey struct {
 	dtype tensor.DType
@@ -86,10 +86,10 @@ type kernelSetKey struct {
 
 // machineCodeSet returns the kernel set with machine code for a dtype.
 func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
-	key := kernelSetKey{dtype, sizes.cpu}
-	if known, ok := knownSets.Load(key); ok {
-		return known.(*kernelSet)
-	}
+	return memo.Of(&knownSets, kernelSetKey{dtype, sizes.cpu}, func() *kernelSet { return newMachineCodeSet(dtype, sizes) })
+}
+
+func newMachineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
 	thin, ok := thinRoutines[sizes.cpu][dtype] // in assembly, for products with few rows or columns
 	if !ok {
 		thin = portable[dtype].thinKernels
@@ -102,8 +102,7 @@ func machineCodeSet(dtype tensor.DType, sizes registerTileSizes) *kernelSet {
 	_, bytes := tile.VectorRegisters(sizes.cpu)
 	kernels.lanes = bytes / kernels.elemBytes
 	kernels.nr, kernels.constantPanel = sizes.vectors*kernels.lanes, sizes.constantVectors*kernels.lanes
-	known, _ := knownSets.LoadOrStore(key, kernels)
-	return known.(*kernelSet)
+	return kernels
 }
 
 // hasMachineCode reports whether the kernel set uses generated machine code.

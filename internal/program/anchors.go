@@ -183,7 +183,7 @@ func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specia
 		if region == nil {
 			return
 		}
-		predicates := []func(candidate []int) bool{region.guards.Hold}
+		predicates := []func(candidate []int) bool{region.path.Hold}
 		for range maxRegionPlans {
 			spec := p.SpecializationAt(ctx, firstCombination(region.candidateSizes, predicates))
 			if spec == nil || !yield(spec) {
@@ -204,7 +204,7 @@ func (p *Program) regionPlans(ctx context.Context, sizes []int) iter.Seq[*Specia
 // region is the set of all sizes for which inference takes the same branches: those that satisfy the path
 // ([sym.Env.Path]). Regions do not overlap.
 type region struct {
-	guards         *sym.Evaluator // the path, compiled
+	path           *sym.Evaluator // compiled
 	candidateSizes [][]int        // by open symbol: candidate sizes for pricing, usual sizes first
 }
 
@@ -218,7 +218,7 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	nondegenerate := p.NondegenerateSizes(ctx)
 	defer p.lock(ctx)() // locks now, and unlocks at the end
 	for _, found := range p.regions {
-		if found.guards.Hold(sizes) {
+		if found.path.Hold(sizes) {
 			return found
 		}
 	}
@@ -227,14 +227,14 @@ func (p *Program) regionOf(ctx context.Context, sizes []int) *region {
 	if err != nil {
 		return nil
 	}
-	guards, err := p.Evaluator(symbolic, nil /* no sizes */, symbolic.Env.Path())
+	path, err := p.Evaluator(symbolic, nil /* no sizes */, symbolic.Env.Path())
 	if err != nil {
 		return nil
 	}
 	if len(p.regions) == maxRegions {
 		p.regions = slices.Delete(p.regions, 0, 1)
 	}
-	found := &region{guards, p.candidateSizes(symbolic, nondegenerate, sizes)}
+	found := &region{path, p.candidateSizes(symbolic, nondegenerate, sizes)}
 	p.regions = append(p.regions, found)
 	return found
 }
