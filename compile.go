@@ -108,8 +108,8 @@ type Options struct {
 	// KeepGoing omits nodes that fail at any stage, and the nodes that depend on them. A run then returns the other
 	// outputs together with the error [*Incomplete].
 	KeepGoing bool
-	// Check verifies the graph after each pass, and compares the values of small graphs with the reference values.
-	// The report lists comparisons that were impossible. For the sizes of a run, the plan that is bound to them is compared
+	// Check verifies the graph after each pass, and compares the values of small graphs with the reference values. The
+	// report lists comparisons that were impossible. For the sizes of a run, the plan that is bound to them is compared
 	// with one that is made anew; a difference is an error.
 	Check bool
 	// Dump, if set, receives the graph as text after each pass.
@@ -145,8 +145,8 @@ type Options struct {
 //		in["input_ids"] = next(out["logits"])
 //	}
 //
-// The input keeps its elements, except that a scatter, as in GroupQueryAttention of ONNX Runtime, may overwrite some. If
-// a run fails, elements behind those of the input are undefined.
+// The input keeps its elements, except that a scatter, as in GroupQueryAttention of ONNX Runtime, may overwrite some.
+// If a run fails, elements behind those of the input are undefined.
 //
 // Compile fails if the output is no concatenation of the input and another value, or if something else reads an input
 // that a scatter overwrites. A run fails, and writes nothing, if the result would exceed the capacity, or if a tensor

@@ -198,9 +198,9 @@ func (f *File) Inputs() []*graph.Value {
 	return slices.Clone(f.signature.Inputs)
 }
 
-// CheckRows returns an error if [Loader.Sizes] changes the number of rows of a file whose sizes are numbers, but the rows
-// depend on each other. An input with another shape than [File.Inputs] states is then not the cause. Like Graph, which
-// returns this error too, it may be called once.
+// CheckRows returns an error if [Loader.Sizes] changes the number of rows of a file whose sizes are numbers, but the
+// rows depend on each other. An input with another shape than [File.Inputs] states is then not the cause. Like Graph,
+// which returns this error too, it may be called once.
 func (f *File) CheckRows(ctx context.Context) error {
 	if f == nil || f.rows == nil {
 		return nil

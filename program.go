@@ -58,8 +58,8 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 // Caches lists the caches of [Options.Caches], with the recognized ones. It returns nil if there are none.
 func (p *Program) Caches() []GrowingCache { return p.unwrap().Caches() }
 
-// CachesOf returns a copy of the inputs of a run in which each cache of [Options.Caches] is in new memory that has space
-// for the capacity. A cache may have size 0 in the dimension that grows. All other tensors are those of in.
+// CachesOf returns a copy of the inputs of a run in which each cache of [Options.Caches] is in new memory that has
+// space for the capacity. A cache may have size 0 in the dimension that grows. All other tensors are those of in.
 func (p *Program) CachesOf(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	return p.unwrap().CachesOf(in)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 )
 
-// oldFiles has files that commit b3471be9f wrote: a certificate and a study's result for the example ambiguous.json, and
-// a cached plan for residual.json.
+// oldFiles has files that commit b3471be9f wrote: a certificate and a study's result for the example ambiguous.json,
+// and a cached plan for residual.json.
 const oldFiles = "testdata/b3471be9f"
 
 // TestOldCertificate: a certificate of an earlier commit is verified. Without the instructions for which it was made,

@@ -18,8 +18,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// compileParts compiles a graph whose shapes may depend on data. It counts the plans, also those of later runs, in plans
-// if that is not nil.
+// compileParts compiles a graph whose shapes may depend on data. It counts the plans, also those of later runs, in
+// plans if that is not nil.
 func compileParts(g *graph.Graph, plans *atomic.Int64, o exec.Options) (*program.Program, error) {
 	return program.Compile(context.Background(), g, program.Options{Threads: o.Threads, Costs: o.Costs, Tracer: o.Tracer,
 		MemoryLimit: o.MemoryLimit, KeepGoing: o.KeepGoing, Strategy: layout.Propagate, Progress: func(stage string) {
@@ -46,8 +46,8 @@ func six(v ...float32) map[string]*tensor.Tensor {
 	return map[string]*tensor.Tensor{"x": tensor.Must(tensor.FromSlice(v, 6))}
 }
 
-// What values of one class need is planned and compiled once, whatever the values are. The body, whose sizes are open, is
-// planned for a size that is rounded up to a power of two, and this plan is repeated for other sizes.
+// What values of one class need is planned and compiled once, whatever the values are. The body, whose sizes are open,
+// is planned for a size that is rounded up to a power of two, and this plan is repeated for other sizes.
 func TestAClassIsPlannedOnce(t *testing.T) {
 	var c atomic.Int64
 	r, err := compileParts(manySegments(), &c, exec.Options{})
@@ -92,7 +92,8 @@ func TestClassesAtTheSameTime(t *testing.T) {
 	assert.EqualValues(t, 1+3+4, c.Load(), "the first segment, one for each of 3, 4 and 5, the body for 4, 8, 3 and 5")
 }
 
-// What is kept is bounded: the class that was used least recently goes. With KeepGoing, each class has a plan of its own.
+// What is kept is bounded: the class that was used least recently goes. With KeepGoing, each class has a plan of its
+// own.
 func TestClassesAreBounded(t *testing.T) {
 	testsize.Long(t)
 	g := graph.New("g", lookupDynamic)

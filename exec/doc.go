@@ -5,9 +5,9 @@
 // bit-identical for any number of workers, because the order of additions depends only on shapes.
 //
 // A Program is immutable and may be run from several goroutines at once ([Program.Run]). Each run uses a [Session],
-// which holds the memory of one run. [Options.Tracer] observes runs, and [Need] reports the memory that a run takes. All
-// shapes of the graph must be known. Package internal/program runs a graph with data-dependent shapes in segments, which
-// are programs of their own.
+// which holds the memory of one run. [Options.Tracer] observes runs, and [Need] reports the memory that a run takes.
+// All shapes of the graph must be known. Package internal/program runs a graph with data-dependent shapes in segments,
+// which are programs of their own.
 //
 // A step is one kernel call. It consists of phases that run one after another, and a phase consists of independent
 // chunks. Consecutive steps with enough work for several workers form a shared section. In a shared section, a worker

@@ -327,9 +327,9 @@ func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, e
 	return p.mayOverwrite(i, inputs), nil
 }
 
-// CheckTensors returns an error if a run of a graph in segments cannot write one of the tensors that the caller gave for
-// outputs. in and out have a tensor for each input and output of the graph; a tensor of out may be nil. A tensor of out
-// must not share memory with an input, a constant or another tensor of out. CheckTensors does not check shapes that
+// CheckTensors returns an error if a run of a graph in segments cannot write one of the tensors that the caller gave
+// for outputs. in and out have a tensor for each input and output of the graph; a tensor of out may be nil. A tensor of
+// out must not share memory with an input, a constant or another tensor of out. CheckTensors does not check shapes that
 // depend on data.
 func CheckTensors(g *graph.Graph, in, out []*tensor.Tensor) error {
 	if g == nil || len(in) != len(g.Inputs) || len(out) != len(g.Outputs) || slices.Contains(in, nil) {

@@ -160,8 +160,8 @@ func (s *Session) runUntraced(ctx context.Context, inputs, outputs []*tensor.Ten
 	return nil
 }
 
-// OrderInputs returns the given inputs in the order of the graph's inputs. The tensor of a missing input is its default.
-// OrderInputs returns an error for an unknown name, and for a tensor that cannot be an input.
+// OrderInputs returns the given inputs in the order of the graph's inputs. The tensor of a missing input is its
+// default. OrderInputs returns an error for an unknown name, and for a tensor that cannot be an input.
 func OrderInputs(inputs []*graph.Value, given map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
 	ordered := make([]*tensor.Tensor, len(inputs))
 	if slices.Contains(inputs, nil) {
@@ -485,8 +485,8 @@ func (p *Program) DropSessions() {
 // memory of the pool. Inputs with another layout than the graph declares are copied.
 //
 // A storage is the memory of a root value and its views. The storage of an output is new in each run (inNewMemory), in
-// the arena (inArena), an input's tensor (inInput), or a constant's tensor (inConst): see outputs.go. Omitted values are
-// results of nodes that were omitted at compilation (Options.KeepGoing).
+// the arena (inArena), an input's tensor (inInput), or a constant's tensor (inConst): see outputs.go. Omitted values
+// are results of nodes that were omitted at compilation (Options.KeepGoing).
 
 // findDirectOutputs finds the outputs that a step can write directly into the caller's tensor. Such an output has
 // memory of its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes

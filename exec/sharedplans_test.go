@@ -28,8 +28,8 @@ func grown(n int) *graph.Graph {
 	return g.Output("rows", rows)
 }
 
-// Programs of one graph at several sizes share memory plans: a plan is the one that a program of its own would have, and
-// steps that use the same memory wait for one another.
+// Programs of one graph at several sizes share memory plans: a plan is the one that a program of its own would have,
+// and steps that use the same memory wait for one another.
 func TestMemoryPlansAreShared(t *testing.T) {
 	for threads := 1; threads <= 3; threads++ {
 		shared := new(exec.MemoryPlans)

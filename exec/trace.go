@@ -92,8 +92,8 @@ func (s *Session) runWithin(ctx context.Context, parent *Run, in, out []*tensor.
 	})
 }
 
-// TraceRun calls run between BeginRun and EndRun of a tracer. observesSteps is the result of BeginRun. If a method of the
-// tracer panics, and run returns no error, the panic is the error.
+// TraceRun calls run between BeginRun and EndRun of a tracer. observesSteps is the result of BeginRun. If a method of
+// the tracer panics, and run returns no error, the panic is the error.
 func TraceRun(t Tracer, r *Run, run func(observesSteps bool) error) (err error) {
 	if t == nil || r == nil || run == nil {
 		return errors.New("the tracer, the run or the function to run is nil")

@@ -206,8 +206,8 @@ func (c *Code) Formula() *Formula {
 	return c.formula
 }
 
-// Derived returns the value that derive returned first for the key: see [memo.Memo]. Packages keep with a code what they
-// derive from it, by keys of types of their own. It returns nil for a nil code or function.
+// Derived returns the value that derive returned first for the key: see [memo.Memo]. Packages keep with a code what
+// they derive from it, by keys of types of their own. It returns nil for a nil code or function.
 func (c *Code) Derived(key any, derive func() any) any {
 	if c == nil || derive == nil {
 		return nil

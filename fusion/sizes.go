@@ -12,7 +12,8 @@ import (
 // This file gives a fusion other sizes. A fusion depends on sizes in three ways: by the attributes of its parts, by
 // numbers in their expressions, such as the count of a mean, and by the views of an attention.
 
-// Sizes implements [graph.SizedAttributes]: for each part, the sizes in its attributes and in the shapes of its results.
+// Sizes implements [graph.SizedAttributes]: for each part, the sizes in its attributes and in the shapes of its
+// results.
 func (f *Fusion) Sizes() []sym.Int {
 	var list []sym.Int
 	for i := range f.Parts {

@@ -9,7 +9,8 @@ import (
 )
 
 // This file turns concatenations with caches into stores. A decoder takes the keys and values of earlier tokens as
-// inputs, and returns them with those of the new tokens. For example, with a cache of 2048 positions that contains past:
+// inputs, and returns them with those of the new tokens. For example, with a cache of 2048 positions that contains
+// past:
 //
 //	present = cat(past, new)       past [B, H, P, D] and new [B, H, S, D], both row-major
 //
@@ -42,8 +43,8 @@ type Extension struct {
 	Overwrites bool
 }
 
-// ExtensionOf returns the extension of input c.Input that output c.Output is. It ignores c.Axis and c.Capacity. It fails
-// if the output is something else, or if the input cannot be overwritten. The node computes the extension.
+// ExtensionOf returns the extension of input c.Input that output c.Output is. It ignores c.Axis and c.Capacity. It
+// fails if the output is something else, or if the input cannot be overwritten. The node computes the extension.
 func (g *Graph) ExtensionOf(c GrowingCache) (extended *Node, extension Extension, err error) {
 	if g == nil {
 		return nil, extension, fmt.Errorf("the graph of cache %q is nil", c.Input)
@@ -159,8 +160,8 @@ func (n *Node) firstDynamic() string {
 	return text
 }
 
-// otherReader names a node or an output that reads v or a copy of it, other than the nodes that only n reads. It returns
-// "" if there is none.
+// otherReader names a node or an output that reads v or a copy of it, other than the nodes that only n reads. It
+// returns "" if there is none.
 func (g *Graph) otherReader(v *Value, n *Node) string {
 	for _, output := range g.Outputs {
 		if output.Value == v {

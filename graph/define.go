@@ -245,8 +245,8 @@ func (g *Graph) findOp(name string) (*Op, error) {
 }
 
 // Derived returns the value that compute returned first for the key: see [memo.Memo]. An example is the fused op for a
-// group of nodes whose first node has this op. key is of a type that only the caller uses. Derived returns nil for an op
-// that Define did not make.
+// group of nodes whose first node has this op. key is of a type that only the caller uses. Derived returns nil for an
+// op that Define did not make.
 func (op *Op) Derived(key any, compute func() any) any {
 	if op == nil || op.original == nil {
 		return nil

@@ -84,8 +84,8 @@ func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
 	return list, nil
 }
 
-// Each calls visit with the index and the string of each element of t, in row-major order, until visit returns an error.
-// It returns an error for an element that represents no string.
+// Each calls visit with the index and the string of each element of t, in row-major order, until visit returns an
+// error. It returns an error for an element that represents no string.
 func (l Labels) Each(t *tensor.Tensor, visit func(i int, s string) error) error {
 	switch {
 	case t == nil:
@@ -119,7 +119,8 @@ func (l Labels) Maps(t *tensor.Tensor) (list []map[string]float64, err error) {
 	return list, err
 }
 
-// EachMap calls visit with the map of each row of t, until visit returns an error. The map is valid during the call only.
+// EachMap calls visit with the map of each row of t, until visit returns an error. The map is valid during the call
+// only.
 func (l Labels) EachMap(t *tensor.Tensor, visit func(row map[string]float64) error) error {
 	if visit == nil {
 		panic("graph: EachMap needs a function")

@@ -35,11 +35,11 @@ type segmentTypes struct {
 	graph *Graph // a copy of the graph with these types; nil if they are unknown
 }
 
-// Form returns the form of known values. known is as in [Segment.At]. openSymbols are the symbols of the graph that have
-// other sizes in other runs; all calls for segments of a graph must give the same list. Form returns nil if the shapes
-// of the segment are the same in all runs. It also returns nil if the segment can only be planned for the known values:
-// because it is dynamic, data determine an attribute, an op depends on an offset, or a layout does not follow from
-// sizes.
+// Form returns the form of known values. known is as in [Segment.At]. openSymbols are the symbols of the graph that
+// have other sizes in other runs; all calls for segments of a graph must give the same list. Form returns nil if the
+// shapes of the segment are the same in all runs. It also returns nil if the segment can only be planned for the known
+// values: because it is dynamic, data determine an attribute, an op depends on an offset, or a layout does not follow
+// from sizes.
 func (s *Segment) Form(known map[*Value]*tensor.Tensor, openSymbols []string) *SegmentForm {
 	if s.graph == nil || s.Dynamic || s.readsOffsets || len(s.AttrInputs) > 0 || s.types == nil {
 		return nil

@@ -206,7 +206,8 @@ func (v *Value) Data() *tensor.Tensor {
 // implementation that reads the elements of such a constant is chosen only if no other one can compute the node.
 func (g *Graph) ReadPacked() { g.packedFrom = minReadPacked }
 
-// minReadPacked is the size in bytes from which constants are large. Two forms of a smaller constant take little memory.
+// minReadPacked is the size in bytes from which constants are large. Two forms of a smaller constant take little
+// memory.
 const minReadPacked = 64 << 10
 
 // IsReadPacked reports whether the value is a constant that is not packed yet, but is to be: see [Graph.ReadPacked].

@@ -143,7 +143,8 @@ type Bound struct {
 
 // At binds the template to sizes, which are in the order of the symbols. base is the template at other sizes, with
 // which the result shares all nodes and values that are equal; nil stands for the template itself. fold computes the
-// results of a folded node, whose operands are constants. The results of changed nodes have the layouts of the template.
+// results of a folded node, whose operands are constants. The results of changed nodes have the layouts of the
+// template.
 func (t *Template) At(sizes []int, base *Bound, fold func(*Node) ([]*tensor.Tensor, error)) (*Bound, error) {
 	if t == nil || t.graph == nil || fold == nil {
 		return nil, errors.New("the template was not made by NewTemplate, or the function that folds is nil")

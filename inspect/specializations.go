@@ -74,8 +74,8 @@ type Class struct {
 	Bindings int            // number of sets of sizes for which the plan was evaluated
 }
 
-// UsageOf returns the use of plans so far. Classes are listed once a run has met a size other than an anchor. It returns
-// nothing for a nil program.
+// UsageOf returns the use of plans so far. Classes are listed once a run has met a size other than an anchor. It
+// returns nothing for a nil program.
 func UsageOf(p *graphrun.Program) Usage {
 	if p == nil {
 		return Usage{}

@@ -12,8 +12,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// After runs with several lengths, usage has the plans and classes of these lengths, which further lengths leave as they
-// are.
+// After runs with several lengths, usage has the plans and classes of these lengths, which further lengths leave as
+// they are.
 func TestUsage(t *testing.T) {
 	g := graphrun.New("lengths")
 	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "L"}, graph.Dim{Size: 8})

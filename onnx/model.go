@@ -137,9 +137,9 @@ func (m *Model) Declare(input string, dims ...graph.Dim) error {
 	return m.model.Declare(input, dims)
 }
 
-// Fix makes an input a constant, all of whose elements are the value. A size that the model does not declare as a number
-// is 1. If an If depends on the input, as on use_cache_branch in a decoder that optimum has merged from two, only the
-// branch that is taken is converted.
+// Fix makes an input a constant, all of whose elements are the value. A size that the model does not declare as a
+// number is 1. If an If depends on the input, as on use_cache_branch in a decoder that optimum has merged from two,
+// only the branch that is taken is converted.
 func (m *Model) Fix(input string, value tensor.Scalar) error {
 	if err := m.checkOpened(); err != nil {
 		return err

@@ -238,8 +238,8 @@ type storedDecisions struct {
 	Layout storedLayout
 }
 
-// storedLayout is a [layout.Assignment] in numbers, so that it applies to the same graph at any sizes. Numbers replace pointers to values, names replace
-// implementations, and indices in Copies (-1 for none) replace copies.
+// storedLayout is a [layout.Assignment] in numbers, so that it applies to the same graph at any sizes. Numbers replace
+// pointers to values, names replace implementations, and indices in Copies (-1 for none) replace copies.
 type storedLayout struct {
 	Choices         []storedChoice
 	Inputs, Outputs []int

@@ -318,8 +318,8 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	return p.runKernel(kernel, n)
 }
 
-// atHints returns a node whose types are expressions with the types at the hints, for which kernels are made. It returns
-// another node unchanged.
+// atHints returns a node whose types are expressions with the types at the hints, for which kernels are made. It
+// returns another node unchanged.
 func atHints(n *graph.Node) *graph.Node {
 	if p := n.Packing(); p != nil || !dependsOnSizes(n) {
 		return n

@@ -93,8 +93,8 @@ func (l *layouter) checkNodeLayouts(n *graph.Node) error {
 }
 
 // implFor returns the implementation and the walk of a node for the recorded choice. The operands already have their
-// final layouts. If the recorded implementation does not support the current sizes, implFor returns a replacement. exact
-// excludes inexact implementations.
+// final layouts. If the recorded implementation does not support the current sizes, implFor returns a replacement.
+// exact excludes inexact implementations.
 func implFor(n *graph.Node, choice *layout.Choice, exact bool) (*graph.Impl, graph.Walk, error) {
 	recorded := choice.Walk
 	switch {

@@ -468,8 +468,8 @@ func (l *layouter) insertCopyNode(planned *layout.Copy, from *graph.Value) (*gra
 	return out, nil
 }
 
-// setCopyLayout sets the layout of the result of a copy. If sizes are unknown, strides of the type are expressions: those
-// of the order, or the exact strides of the value in the graph as written.
+// setCopyLayout sets the layout of the result of a copy. If sizes are unknown, strides of the type are expressions:
+// those of the order, or the exact strides of the value in the graph as written.
 func (l *layouter) setCopyLayout(out *graph.Value, meta tensor.Meta, planned *layout.Copy) {
 	setLayout(out, meta, planned.Order)
 	if planned.Strides != nil && !hasNumericSizes(out.Type) {

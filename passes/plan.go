@@ -196,7 +196,8 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 	return plan, nil
 }
 
-// plannableGraph returns the graph that can be run ([graph.Graph.Runnable]), or an error if the graph is invalid or dynamic.
+// plannableGraph returns the graph that can be run ([graph.Graph.Runnable]), or an error if the graph is invalid or
+// dynamic.
 func plannableGraph(g *graph.Graph) (*graph.Graph, error) {
 	if err := g.Err(); err != nil {
 		return nil, err

@@ -70,9 +70,9 @@ func (e *Explainer) Explain(c *Copy) report.Copy {
 	return explained
 }
 
-// Reasons returns two lists of sentences about a copy of the plan, one sentence per step: from the source of the copy back
-// to the node, input or pin that determined its layout, and from the copy to the reader or output that requires the new
-// layout.
+// Reasons returns two lists of sentences about a copy of the plan, one sentence per step: from the source of the copy
+// back to the node, input or pin that determined its layout, and from the copy to the reader or output that requires
+// the new layout.
 func (e *Explainer) Reasons(c *Copy) (source, target []string) {
 	if e == nil || e.plan == nil || !e.plan.hasCopy(c) {
 		return nil, nil

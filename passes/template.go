@@ -18,9 +18,9 @@ import (
 // runs no pass over the graph, and infers nothing. The result is the plan that [Run] makes at these sizes with the same
 // [Options.Follow], if the guards of the graph hold at these sizes ([graph.Symbolic]).
 //
-// For the nodes that depend on sizes, three things are decided again. The implementation: the chosen one may not support
-// the sizes. Whether a value is stored within another one. And the data of constants that depend on sizes, such as a
-// mask of L x L elements.
+// For the nodes that depend on sizes, three things are decided again. The implementation: the chosen one may not
+// support the sizes. Whether a value is stored within another one. And the data of constants that depend on sizes, such
+// as a mask of L x L elements.
 type Template struct {
 	plan    *Plan
 	graph   *graph.Template
@@ -176,8 +176,9 @@ type BoundPlan struct {
 	Bound *graph.Bound
 }
 
-// At returns the plan at the given sizes of the symbols. base is the plan at other sizes, or nil: At shares with it what
-// does not change. At returns a [*Misfit] if the decisions cannot be applied at these sizes. The context can cancel it.
+// At returns the plan at the given sizes of the symbols. base is the plan at other sizes, or nil: At shares with it
+// what does not change. At returns a [*Misfit] if the decisions cannot be applied at these sizes. The context can
+// cancel it.
 func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*BoundPlan, error) {
 	if t == nil || t.graph == nil {
 		return nil, errors.New("the template was not made by TemplateOver")

@@ -47,7 +47,7 @@ func newMetrics(s *Server) *serverMetrics {
 // families describes the metrics: the name, the type and the help text of each.
 var families = map[string][2]string{
 	"graphrun_plans_total":                   {"counter", "Number of plans that were made for a model."},
-	"graphrun_bindings_total":                {"counter", "Number of sets of sizes for which a plan was evaluated, by the sizes of the plan (anchor) and the guards of the class."},
+	"graphrun_bindings_total":                {"counter", "Number of sizes for which a plan was evaluated, by its own sizes and guards."},
 	"graphrun_queue_length":                  {"gauge", "Number of waiting requests."},
 	"http_server_request_duration_seconds":   {"histogram", "Duration of HTTP requests."},
 	"nv_inference_request_success":           {"counter", "Number of successful inference requests."},

@@ -6,8 +6,8 @@ import (
 )
 
 // This file has storage whose bytes need not be in memory all the time: they are computed when they are read. It holds
-// the weights of a model. For example, a weight in float16 is read from a file. A product needs it in float32, and reads
-// it from packed panels of float16:
+// the weights of a model. For example, a weight in float16 is read from a file. A product needs it in float32, and
+// reads it from packed panels of float16:
 //
 //	weight in float16       NewWeights; its memory is freed (Discard) once the panels have its numbers
 //	  weight in float32     Widened; it takes no memory, because packing reads the float16 (Narrow)
@@ -35,7 +35,8 @@ func NewWeights(n int) *Storage {
 
 // Discard frees the memory of storage from [NewWeights] or [Tensor.Widened]. When the bytes are read again, restore
 // writes them to fresh memory; it must write the same bytes. Memory to which there are pointers stays valid. Discard
-// does nothing, and returns false, for other storage, and if the bytes are not in memory. It is safe for concurrent use.
+// does nothing, and returns false, for other storage, and if the bytes are not in memory. It is safe for concurrent
+// use.
 func (s *Storage) Discard(restore func(dst []byte)) bool {
 	if s == nil || s.deferred == nil {
 		return false
@@ -84,8 +85,8 @@ func (t *Tensor) Widened(meta Meta) *Tensor {
 	return Must(FromStorage(meta, storage))
 }
 
-// Unwidened returns the elements of a result of [Tensor.Widened], or of a view of it, before their conversion to float32.
-// It returns nil for other tensors.
+// Unwidened returns the elements of a result of [Tensor.Widened], or of a view of it, before their conversion to
+// float32. It returns nil for other tensors.
 func (t *Tensor) Unwidened() *Tensor {
 	if t == nil || t.storage == nil || t.storage.deferred == nil || t.storage.deferred.narrow == nil ||
 		t.DType != Float32 {

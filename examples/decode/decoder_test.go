@@ -81,7 +81,8 @@ func sumModel(t *testing.T, merged bool) string {
 	return path
 }
 
-// TestStream continues a text until the caches are full. A token that is missing in a cache would change all later ones.
+// TestStream continues a text until the caches are full. A token that is missing in a cache would change all later
+// ones.
 func TestStream(t *testing.T) {
 	const threads, capacity = 2, 6
 	for _, merged := range []bool{false, true} {

@@ -47,7 +47,8 @@ func within(name string, trees ...string) bool {
 	return false
 }
 
-// everywhere are packages that every package may import: they only replace functions of the standard library, or are data.
+// everywhere are packages that every package may import: they only replace functions of the standard library, or are
+// data.
 var everywhere = []string{"internal/sorted", "internal/printable", "internal/memo", "report"}
 
 // TestLayers checks the direct and indirect imports of packages. Low packages have a list of allowed imports. The

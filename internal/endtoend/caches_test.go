@@ -23,9 +23,9 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// cachedDecoder returns a decoder of two layers with caches of keys and values, as optimum exports it. The caches of the
-// second layer are written as by GroupQueryAttention: zeros are appended, and a scatter replaces them by the new keys
-// and values at the given positions.
+// cachedDecoder returns a decoder of two layers with caches of keys and values, as optimum exports it. The caches of
+// the second layer are written as by GroupQueryAttention: zeros are appended, and a scatter replaces them by the new
+// keys and values at the given positions.
 func cachedDecoder(t *testing.T) *graph.Graph {
 	var nodes, inputs, outputs []string
 	node := func(name, op, attrs string, in ...string) string {
@@ -473,8 +473,8 @@ func groupQueryModel(t *testing.T, dtype pb.DataType) *graph.Graph {
 	return loaded
 }
 
-// GroupQueryAttention with caches gives the bits of copied caches, also if rows of the batch have fewer valid keys, whose
-// positions the new keys then overwrite. Its readers have no copies of the cache; float16 is converted.
+// GroupQueryAttention with caches gives the bits of copied caches, also if rows of the batch have fewer valid keys,
+// whose positions the new keys then overwrite. Its readers have no copies of the cache; float16 is converted.
 func TestCachesOfGroupQueryAttention(t *testing.T) {
 	const capacity, batch = 24, 2
 	for _, dtype := range []pb.DataType{pb.Float, pb.Float16} {

@@ -149,7 +149,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// runClasses runs one random graph, as a branch if inBranch is true, and returns the number of sizes that were compared.
+// runClasses runs one random graph, as a branch if inBranch is true, and returns the number of sizes that were
+// compared.
 func runClasses(t *testing.T, seed uint64, inBranch bool) (runs int) {
 	g, hints, rng := symbolicGraph(seed)
 	if g == nil || !withOutputs(g) {

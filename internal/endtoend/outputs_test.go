@@ -81,8 +81,8 @@ func elementBytes(m tensor.Meta) (start, end int) {
 }
 
 // TestOutputsOwnTheirMemory checks the memory of outputs. A view of an input, and no other output, shares the input's
-// storage. Outputs share storage if their elements overlap in the memory of one value of the graph as given. The storage
-// of outputs has no bytes before, between or after them, and [exec.Need] is the sum of its sizes.
+// storage. Outputs share storage if their elements overlap in the memory of one value of the graph as given. The
+// storage of outputs has no bytes before, between or after them, and [exec.Need] is the sum of its sizes.
 func TestOutputsOwnTheirMemory(t *testing.T) {
 	for seed := range uint64(testsize.Of(60, 1500)) {
 		rng := rand.New(rand.NewPCG(seed, 77))

@@ -16,8 +16,8 @@ type operandPlan struct {
 	inPlace          bool // whether all tiles read the operand in place, without packing
 	packedByFirstRow bool // whether the first row of tiles reads the operand in place and also packs it
 	// half is the format of prepacked panels of 16-bit floats. The register tiles convert the elements to float32. If
-	// convertedOnce is set, the first register tile of a strip also stores the converted panel in the worker's scratch, for
-	// the other tiles of the strip.
+	// convertedOnce is set, the first register tile of a strip also stores the converted panel in the worker's scratch,
+	// for the other tiles of the strip.
 	half                   target.Half
 	convertedOnce          bool
 	panelWidth             int // width of a panel, in lanes

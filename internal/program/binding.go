@@ -33,12 +33,12 @@ import (
 // A [Specialization] is a plan for many sets of sizes. The bindings for these sizes repeat its decisions.
 //
 // A graph whose shapes depend on data is not planned as a whole: runs find a binding for each of its parts (see
-// bindingForPart), which are in the same cache. Only the fields Plan, Program, failed and those that the cache needs are
-// set in the binding of a part, and call or parts.
+// bindingForPart), which are in the same cache. Only the fields Plan, Program, failed and those that the cache needs
+// are set in the binding of a part, and call or parts.
 type Binding struct {
-	// Graph has sizes and is inferred. RunnableGraph is Graph without the nodes that inference rejected, or Graph itself if
-	// there are none. Both are nil in a binding that follows the decisions of a specialization (unless Options.KeepGoing is
-	// set), to save memory.
+	// Graph has sizes and is inferred. RunnableGraph is Graph without the nodes that inference rejected, or Graph
+	// itself if there are none. Both are nil in a binding that follows the decisions of a specialization (unless
+	// Options.KeepGoing is set), to save memory.
 	Graph, RunnableGraph *graph.Graph
 	// Plan is the plan of the graph. If shapes depend on data, Plan is the plan of the part that is compiled before the
 	// first run, or nil if no part can be. It is nil in bindings of parts that runs compile, to save memory.
@@ -120,9 +120,9 @@ func (p *Program) bindingForPart(run *partsRun, part *graph.Segment, isWhole boo
 	return p.cachedBinding(run.ctx, key, created, compile)
 }
 
-// cachedBinding returns the binding of a key. The first caller compiles it: it is `created`. Other callers wait until it
-// is compiled or their own contexts end. If the context of the first caller ends, another caller compiles. If memory is
-// short, cachedBinding empties the cache and compiles once more.
+// cachedBinding returns the binding of a key. The first caller compiles it: it is `created`. Other callers wait until
+// it is compiled or their own contexts end. If the context of the first caller ends, another caller compiles. If memory
+// is short, cachedBinding empties the cache and compiles once more.
 func (p *Program) cachedBinding(ctx context.Context, key bindingKey, created *Binding, compile func() error) (*Binding,
 	error) {
 	for {
@@ -349,8 +349,8 @@ const maxArenas = 4
 const minBindingBytes = 16 << 20
 
 // maxBindingBytes returns the bound on the memory of all bindings, without the memory of runs: a sixteenth of the
-// memory of the constants, because a large graph has large bindings. For a graph in parts, the bound includes the memory
-// of runs; 0 stands for a half of the memory of the machine.
+// memory of the constants, because a large graph has large bindings. For a graph in parts, the bound includes the
+// memory of runs; 0 stands for a half of the memory of the machine.
 func (p *Program) maxBindingBytes() int {
 	if p.graph.Dynamic() {
 		return max(p.options.MemoryLimit, 0)

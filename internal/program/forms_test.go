@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// TestOneFormForAllSizes runs a product with a constant for many numbers of rows, each with a plan of its own. All plans
-// read the same packed constant, in the constant's own width, and none needs the constant itself.
+// TestOneFormForAllSizes runs a product with a constant for many numbers of rows, each with a plan of its own. All
+// plans read the same packed constant, in the constant's own width, and none needs the constant itself.
 func TestOneFormForAllSizes(t *testing.T) {
 	if !gemm.ReadsHalves(tensor.Float32, tensor.Float16) {
 		t.Skip("there is no machine code for products")

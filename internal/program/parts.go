@@ -20,10 +20,10 @@ import (
 )
 
 // This file runs graphs whose shapes depend on data, and the bodies of loops and branches. Such a graph has several
-// parts ([graph.Graph.Segments]). The shapes of a part are known once its inputs are known. A part is either a subgraph,
-// which is planned and compiled, or a single dynamic node. The op of a dynamic node has a
-// [graph.Lowerings.RunDynamic], because the shapes of its results depend on data. A run executes the parts in order:
-// it finds the [Binding] of a part for the values that are known at this time (see [Program.bindingForPart]), and stores
+// parts ([graph.Graph.Segments]). The shapes of a part are known once its inputs are known. A part is either a
+// subgraph, which is planned and compiled, or a single dynamic node. The op of a dynamic node has a
+// [graph.Lowerings.RunDynamic], because the shapes of its results depend on data. A run executes the parts in order: it
+// finds the [Binding] of a part for the values that are known at this time (see [Program.bindingForPart]), and stores
 // the results of the part. It then drops the values that no later part reads. For example, the graph
 // neg(nonzero(relu(x))) has three parts: relu; nonzero, a dynamic node; and neg.
 //

@@ -281,7 +281,8 @@ func (p *Program) Need() exec.Need {
 	return exec.Need{}
 }
 
-// CheckDevice returns an [*exec.MemoryError] if a run, for the sizes of [Program.Need], exceeds the memory of the device.
+// CheckDevice returns an [*exec.MemoryError] if a run, for the sizes of [Program.Need], exceeds the memory of the
+// device.
 func (p *Program) CheckDevice() error {
 	if binding := p.FirstBinding(); binding != nil && binding.Program != nil {
 		return binding.Program.CheckDevice()

@@ -278,10 +278,10 @@ func (p *Program) execOptions(ctx context.Context) exec.Options {
 		Pool: p.pool, Device: p.device, Uploads: p.uploads}
 }
 
-// class is a set of sizes with one plan, in which sizes are expressions: the template. A [Binding] of the class evaluates
-// the template at its sizes. It runs no pass, and lowers only the nodes that differ from the latest binding. A class
-// contains sizes at which the guards of a specialization have the same outcomes, and at which the template applies: the
-// same implementations support the sizes, and read constants in the same packed form.
+// class is a set of sizes with one plan, in which sizes are expressions: the template. A [Binding] of the class
+// evaluates the template at its sizes. It runs no pass, and lowers only the nodes that differ from the latest binding.
+// A class contains sizes at which the guards of a specialization have the same outcomes, and at which the template
+// applies: the same implementations support the sizes, and read constants in the same packed form.
 type class struct {
 	guards         []graph.Guard
 	guardEvaluator *sym.Evaluator // evaluates the guards; nil if they are unknown
@@ -368,7 +368,8 @@ func (p *Program) newClass(ctx context.Context, spec *Specialization, sizes []in
 		created.guardEvaluator, err = p.Evaluator(plan.Symbolic, nil /* no sizes */, plan.Env.Guards())
 	}
 	if err == nil {
-		created.contains, err = p.Evaluator(plan.Symbolic, nil /* no sizes */, slices.Concat(plan.Env.Guards(), plan.sizeKinds()))
+		conditions := slices.Concat(plan.Env.Guards(), plan.sizeKinds())
+		created.contains, err = p.Evaluator(plan.Symbolic, nil /* no sizes */, conditions)
 	}
 	if created.err = err; err == nil {
 		created.template, _ = plan.plan.TemplateOver(p.openSymbols, plan.Name) // nil after an error
@@ -376,9 +377,9 @@ func (p *Program) newClass(ctx context.Context, spec *Specialization, sizes []in
 	return created
 }
 
-// sizeKinds returns the conditions that each size of a value is 0, 1 or greater, as at the given sizes. Planning decides
-// by these kinds without recording guards: results of values without elements are constants, and a dimension of size 1
-// has no place in the order of dimensions.
+// sizeKinds returns the conditions that each size of a value is 0, 1 or greater, as at the given sizes. Planning
+// decides by these kinds without recording guards: results of values without elements are constants, and a dimension of
+// size 1 has no place in the order of dimensions.
 func (s *SymbolicPlan) sizeKinds() (conditions []sym.Bool) {
 	known := map[string]bool{}
 	for _, g := range []*graph.Graph{s.Symbolic.Graph, s.PlannedGraph} {
@@ -413,7 +414,8 @@ type ClassUsage struct {
 	Bindings int           // number of sets of sizes for which the plan was evaluated
 }
 
-// Usage returns the use of plans so far. Parts whose shapes depend on data count as plans; their classes are not listed.
+// Usage returns the use of plans so far. Parts whose shapes depend on data count as plans; their classes are not
+// listed.
 func (p *Program) Usage() Usage {
 	if p.planCount == nil { // New did not make p
 		return Usage{}
@@ -457,7 +459,8 @@ func (b *Binding) bind(ctx context.Context, owner *Program, sizes []int) (bound 
 	return false, nil
 }
 
-// bindTo compiles a binding by the template of a class. It returns a [*passes.Misfit] if the sizes are not in the class.
+// bindTo compiles a binding by the template of a class. It returns a [*passes.Misfit] if the sizes are not in the
+// class.
 func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec *Specialization, sizes []int) error {
 	options := owner.execOptions(ctx)
 	var base *passes.BoundPlan
@@ -488,8 +491,8 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 }
 
 // verify compares a graph that the template made with the graph that is planned at the same sizes: for the first sizes
-// at which a symbol differs from the sizes of the template, and for all sizes with Options.Check. A number that a pass or
-// a decomposition took from the sizes of the template, instead of an expression, then makes a difference. No further
+// at which a symbol differs from the sizes of the template, and for all sizes with Options.Check. A number that a pass
+// or a decomposition took from the sizes of the template, instead of an expression, then makes a difference. No further
 // binding uses a template that is wrong.
 func (c *class) verify(ctx context.Context, owner *Program, spec *Specialization, sizes []int, bound *graph.Graph) error {
 	isNew := func(i int) bool { return sizes[i] != c.sizes[i] && !c.verified[i].Load() }

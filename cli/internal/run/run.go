@@ -368,8 +368,8 @@ func documentOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, m
 	return doc
 }
 
-// addLabels sets the labels of t. If an element encodes no string, addLabels sets none. An example is -1, which stands for
-// a string of an input that the model does not know.
+// addLabels sets the labels of t. If an element encodes no string, addLabels sets none. An example is -1, which stands
+// for a string of an input that the model does not know.
 func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 	if labels.Strings != nil && labels.Each(t, func(int, string) error { return nil }) != nil {
 		labels.Strings = nil

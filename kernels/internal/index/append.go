@@ -17,8 +17,8 @@ type appendAttrs struct {
 	Pad      []sym.Int `attr:"pad" default:"" doc:"numbers of zeros to append, as of constant_pad_nd; none: as many elements as src has"`
 }
 
-// appendOp extends a cache, and is not in the catalogue: [graph.Graph.StoreCaches] makes its nodes. The result is in the
-// memory of self, which has space for the capacity. Elements follow those of self along a dimension:
+// appendOp extends a cache, and is not in the catalogue: [graph.Graph.StoreCaches] makes its nodes. The result is in
+// the memory of self, which has space for the capacity. Elements follow those of self along a dimension:
 //
 //	append(self, null, src)        the elements of src
 //	append(self, null, null)       zeros, as many as attribute pad says

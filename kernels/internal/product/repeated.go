@@ -104,7 +104,8 @@ func (r repeatedSlices) sourceDim() int {
 
 // findRepetition reports whether a value repeats another value, and describes the repetition. It recognizes three
 // forms: copies of broadcast values, results of repeat_interleave, and concatenations of repeated parts. It also
-// recognizes permutations and conversions of these forms. It follows at most depth nodes. Callers begin with maxChainLength.
+// recognizes permutations and conversions of these forms. It follows at most depth nodes. Callers begin with
+// maxChainLength.
 func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 	node := value.Node
 	if node == nil || node.Op == nil || node.Op.ReadsStorage || depth == 0 {
