@@ -345,6 +345,9 @@ type Options struct {
 	// that are equal: those for whose index in the graph Changed returns false.
 	Base    *Program
 	Changed func(i int) bool
+	// Alike is [graph.Graph.Alike] of the planned graph, or a part of it: other nodes count as like no other. Nil means
+	// that Compile finds the nodes that are alike.
+	Alike []int32
 	// MemoryPlans has the memory plans of the programs of the same planned graph at other sizes; nil if there are none.
 	MemoryPlans *MemoryPlans
 	// Uploads has the constants that programs share on the device. Nil means that the program shares none.
@@ -376,21 +379,30 @@ type loweredNode struct {
 // if some nodes take a thousand times as long as others, and large enough to amortize the start of workers.
 const lowerBatch = 16
 
-// lowerAll compiles (lowers) the kernels of all nodes in parallel, and then links their machine code in one operation.
+// lowerAll compiles (lowers) the kernels of all nodes in parallel, one for all nodes that are alike, and then links their machine code in one operation.
 // The number of workers affects only [joinChunks], which joins chunks of a kernel. If the compilation of a node fails,
 // later nodes may remain without kernels. With Options.KeepGoing, all nodes are lowered. All nodes before the first
 // failing node are always lowered.
 func lowerAll(g *graph.Graph, options Options) []loweredNode {
-	list := make([]loweredNode, len(g.Nodes))
+	list, alike := make([]loweredNode, len(g.Nodes)), options.Alike
+	for i, first := range alike {
+		if first < 0 || int(first) > i {
+			alike = nil
+			break
+		}
+	}
+	if len(alike) != len(g.Nodes) {
+		alike = g.Alike(nil)
+	}
 	var firstFailed atomic.Int64 // index of the first node known to fail
 	firstFailed.Store(int64(len(list)))
 	lowerRange := func(begin, end int) {
 		for i := begin; i < end && int64(i) < firstFailed.Load(); i++ {
 			n := g.Nodes[i]
-			if n.IsView() {
+			switch {
+			case int(alike[i]) < i || n.IsView():
 				continue
-			}
-			if options.Base != nil && !options.Changed(i) {
+			case options.Base != nil && !options.Changed(i):
 				list[i] = options.Base.kernels[i]
 				continue
 			}
@@ -405,6 +417,9 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 		}
 	}
 	forEachBatch(len(list), options.Threads, lowerRange)
+	for i, first := range alike {
+		list[i] = list[first]
+	}
 	// The error is ignored: if memory cannot be made executable, loops run in Go.
 	_ = jit.Link()
 	return list

@@ -59,7 +59,7 @@ func TestManyThatCannotBeCompiled(t *testing.T) {
 	p, err := exec.Compile(g, exec.Options{Threads: 1, KeepGoing: true})
 	require.NoError(t, err)
 	assert.Len(t, p.Failed(), n)
-	assert.Equal(t, 2*n, compiled)
+	assert.LessOrEqual(t, compiled, 2*n)
 	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4)})
 	assert.ErrorAs(t, err, new(*exec.Incomplete))
 	assert.Len(t, out, n)

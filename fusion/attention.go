@@ -54,7 +54,7 @@ func makeAttentionOp(product *graph.Op) *graph.Op {
 			Params: []graph.Param{{Name: "operands", Variadic: true}},
 			Infer:  inferFused, Ref: fusedRef,
 		},
-		Facts: graph.Facts{WritesAnyDenseLayout: true, Flops: func(call *graph.Call) float64 {
+		Facts: graph.Facts{ConstantsByAddress: true, WritesAnyDenseLayout: true, Flops: func(call *graph.Call) float64 {
 			return attentionImpl{Attend: product.Attend}.work(call, graph.Walk{}).Flops
 		}},
 		Lowerings: graph.Lowerings{

@@ -90,6 +90,7 @@ var Fused = func() *graph.Op {
 			Infer:  inferFused,
 			Ref:    fusedRef,
 		},
+		Facts: graph.Facts{ConstantsByAddress: true},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{{Name: "loop", Doc: "One loop over the elements, or a few over rows that stay in the cache.",
 				Work: fusedWork, Lower: lowerFused, Forms: fusedForms,

@@ -100,6 +100,33 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 	return &bound, bound.inline(in)
 }
 
+// Like implements [graph.SizedAttributes].
+func (f *Fusion) Like(other any) bool {
+	o, ok := other.(*Fusion)
+	if !ok || f.DifferenceOf(o) != nil || !slices.Equal(f.Results, o.Results) {
+		return false
+	}
+	sameShape := func(a, b tensor.Type) bool {
+		return a.DType == b.DType && slices.EqualFunc(a.Shape, b.Shape, sym.Int.Same)
+	}
+	for i := range f.Parts {
+		if !slices.EqualFunc(f.Parts[i].results, o.Parts[i].results, sameShape) {
+			return false
+		}
+	}
+	return true
+}
+
+// WithNamesOf implements [graph.SizedAttributes].
+func (f *Fusion) WithNamesOf(other any) any {
+	renamed := *f
+	renamed.Parts = slices.Clone(f.Parts)
+	for i := range renamed.Parts {
+		renamed.Parts[i].Name = other.(*Fusion).Parts[i].Name
+	}
+	return &renamed
+}
+
 // shapeOfOperand returns the shape of the first operand of part i. in has the operands of the fused node.
 func (f *Fusion) shapeOfOperand(i int, in []graph.Arg) []int {
 	arg := f.Parts[i].In[0]
@@ -146,7 +173,8 @@ func (f *Fusion) DifferenceOf(other *Fusion) error {
 	}
 	for i := range f.Parts {
 		part, otherPart := &f.Parts[i], &other.Parts[i]
-		if part.Op != otherPart.Op || !slices.Equal(part.In, otherPart.In) || part.ResultCount != otherPart.ResultCount {
+		sameOperands := graph.SameAttrs(&graph.Node{Attrs: part.In}, &graph.Node{Attrs: otherPart.In})
+		if part.Op != otherPart.Op || !sameOperands || part.ResultCount != otherPart.ResultCount {
 			return fmt.Errorf("part %s or %s", part.Name, otherPart.Name)
 		}
 		if !graph.SameAttrs(&graph.Node{Attrs: part.Attrs}, &graph.Node{Attrs: otherPart.Attrs}) {

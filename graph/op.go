@@ -145,6 +145,10 @@ type Facts struct {
 	// see [Graph.StoreCaches]. Passes must not change the layout of operand 0.
 	Stores bool
 
+	// ConstantsByAddress means that kernels and implementations depend on whether an operand is a constant, but not on
+	// its elements: nodes with other constants can share a kernel. It holds for ops with Pointwise.
+	ConstantsByAddress bool
+
 	// UnfusableReason is the reason, for reports, why nodes of the op cannot share loops with other nodes. For example,
 	// a scan carries a value from element to element. UnfusableReason is empty if the op can be fused, or if reports
 	// need no reason.

@@ -23,6 +23,7 @@ type Template struct {
 	typeStart []int          // by type: the index of its first expression
 	typeOf    ByValue[int32] // 1 + the index of the value's type in types; 0 for a type without expressions
 	attrs     []sizedAttrs   // by node
+	alike     []int32        // by node: see TemplateParts.Alike
 	folded    []foldedNode
 	foldedBy  ByValue[int32] // 1 + the index of the folded node that computes the value
 	groups    [][]*Value     // see NewTemplate
@@ -47,6 +48,10 @@ type SizedAttributes interface {
 	// AtSizes returns the attributes with the given values of Sizes. in has the operands of the node at these sizes. The
 	// error states why the attributes are not valid at these sizes.
 	AtSizes(in []Arg, sizes []int) (any, error)
+	// Like reports whether other attributes are equal but for names: see [Graph.Alike].
+	Like(other any) bool
+	// WithNamesOf returns a copy of the attributes with the names in other attributes that are Like them.
+	WithNamesOf(other any) any
 }
 
 // TemplateParts has what a [Template] contains besides its graph.
@@ -61,6 +66,8 @@ type TemplateParts struct {
 	Folded []*Node
 	// Groups lists groups of values that are made anew together: those that may share memory ([Value.ContainedIn]).
 	Groups [][]*Value
+	// Alike has, by node, the first node that is alike at all sizes: [Graph.Alike].
+	Alike []int32
 }
 
 // NewTemplate makes a template of a graph with open symbols. The graph must not be changed later.
@@ -68,8 +75,11 @@ func NewTemplate(g *Graph, parts TemplateParts) (*Template, error) {
 	if g == nil || parts.Name == nil || slices.Contains(parts.Folded, nil) {
 		return nil, errors.New("the graph, a folded node or the function that names symbols is nil")
 	}
+	if len(parts.Alike) != len(g.Nodes) {
+		return nil, errors.New("the list of alike nodes has another length than the graph")
+	}
 	t := &Template{graph: g, symbols: parts.Symbols, types: slices.Clone(parts.Types), typeOf: NewByValue[int32](g),
-		groups: parts.Groups}
+		groups: parts.Groups, alike: parts.Alike}
 	indexOf := map[string][]int32{} // by the sizes at the hints: types that may be equal
 	g.Values(func(v *Value) {
 		if _, known := v.Type.Meta(); known {
@@ -108,7 +118,11 @@ func NewTemplate(g *Graph, parts TemplateParts) (*Template, error) {
 	for i := range t.folded {
 		t.folded[i].attrs = addAttrs(t.folded[i].Node)
 	}
-	for _, n := range g.Nodes {
+	for i, n := range g.Nodes {
+		if k := t.alike[i]; int(k) < i {
+			t.attrs = append(t.attrs, t.attrs[k])
+			continue
+		}
 		t.attrs = append(t.attrs, addAttrs(n))
 	}
 	for i, group := range t.groups {
@@ -135,6 +149,8 @@ type Bound struct {
 	Changed []bool
 	// Metas has the values of [TemplateParts.Types].
 	Metas []tensor.Meta
+	// Alike is [TemplateParts.Alike].
+	Alike []int32
 
 	sizes   []int              // values of all expressions
 	data    [][]*tensor.Tensor // results of the folded nodes
@@ -149,7 +165,7 @@ func (t *Template) At(sizes []int, base *Bound, fold func(*Node) ([]*tensor.Tens
 	if t == nil || t.graph == nil || fold == nil {
 		return nil, errors.New("the template was not made by NewTemplate, or the function that folds is nil")
 	}
-	b := &Bound{Changed: make([]bool, len(t.graph.Nodes)), Metas: make([]tensor.Meta, len(t.types))}
+	b := &Bound{Changed: make([]bool, len(t.graph.Nodes)), Metas: make([]tensor.Meta, len(t.types)), Alike: t.alike}
 	if base == nil {
 		base = &Bound{Graph: t.graph, Metas: make([]tensor.Meta, len(t.types))}
 	}
@@ -356,14 +372,20 @@ func (b *binding) build(sizes []int) error {
 				made.Out[k].Node = &made
 			}
 		}
-		_, isOwn := n.Attrs.(SizedAttributes)
-		if attrs := b.attrs[i]; isOwn && typesChanged || attrs.end > attrs.first && !b.isSame(attrs.first, attrs.end) {
+		sized, isOwn := n.Attrs.(SizedAttributes)
+		attrs, alike := b.attrs[i], g.Nodes[b.alike[i]]
+		switch hasChanged := isOwn && typesChanged || attrs.end > attrs.first && !b.isSame(attrs.first, attrs.end); {
+		case !hasChanged:
+			made.Attrs = b.base.Graph.Nodes[i].Attrs
+		case int(b.alike[i]) == i:
 			var err error
 			if made.Attrs, err = AttrsAtSizes(n.Attrs, made.In, b.bound.sizes[attrs.first:attrs.end]); err != nil {
 				return source.NodeError(n, err)
 			}
-		} else {
-			made.Attrs = b.base.Graph.Nodes[i].Attrs
+		case isOwn:
+			made.Attrs = alike.Attrs.(SizedAttributes).WithNamesOf(sized)
+		default:
+			made.Attrs = alike.Attrs
 		}
 		g.Nodes[i] = &made
 	}

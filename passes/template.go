@@ -93,8 +93,13 @@ func (p *Plan) TemplateOver(symbols []string, name func(string) string) (*Templa
 	t.plan, t.choices = p, make([]*recordedChoice, len(p.Graph.Nodes))
 	t.unpackFolded(p.Graph)
 	parts := graph.TemplateParts{Symbols: symbols, Name: name, Folded: t.folded, Groups: p.placementGroups()}
+	parts.Alike = p.Graph.Alike(t.decidedAnew(p.Graph, parts.Groups))
 	for i, n := range p.Graph.Nodes {
-		if recorded := t.recorded[n]; recorded != nil {
+		recorded, first := t.recorded[n], &parts.Alike[i]
+		if int(*first) < i && !recorded.isLike(t.recorded[p.Graph.Nodes[*first]]) {
+			*first = int32(i)
+		}
+		if recorded != nil && int(*first) == i {
 			recorded.firstResult = len(parts.Types)
 			t.choices[i], parts.Types = recorded, append(parts.Types, recorded.results...)
 		}
@@ -105,6 +110,37 @@ func (p *Plan) TemplateOver(symbols []string, name func(string) string) (*Templa
 		return nil, err
 	}
 	return t, nil
+}
+
+// decidedAnew returns whether bindings may decide differently for a node than for another one that is alike in the
+// template: where its values are stored, or in which form it reads a constant that depends on sizes.
+func (t *Template) decidedAnew(g *graph.Graph, groups [][]*graph.Value) func(i int) bool {
+	mayBePlaced := map[*graph.Value]bool{}
+	for _, group := range groups {
+		isConcat := func(v *graph.Value) bool { return v.Node != nil && v.Node.Op.ConcatDim != nil }
+		if slices.ContainsFunc(group, isConcat) {
+			for _, v := range group {
+				mayBePlaced[v] = true
+			}
+		}
+	}
+	return func(i int) bool {
+		n := g.Nodes[i]
+		isPacked := n.Impl != nil && n.Impl.Pack != nil || !n.Op.HasConstantsByAddress()
+		isDecided := func(a graph.Arg) bool { return isPacked && t.varies.At(a.Value) || mayBePlaced[a.Value] }
+		return slices.ContainsFunc(n.In, isDecided) ||
+			slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return mayBePlaced[v] })
+	}
+}
+
+// isLike reports whether two choices of a template are equal, for nodes that are alike. Both may be nil.
+func (c *recordedChoice) isLike(other *recordedChoice) bool {
+	if c == nil || other == nil {
+		return c == other
+	}
+	a, b := c.choice, other.choice
+	return a.Impl == b.Impl && a.ExactStrides == b.ExactStrides && a.Walk.LoopOrder == b.Walk.LoopOrder &&
+		slices.Equal(a.Walk.ResultOrders, b.Walk.ResultOrders)
 }
 
 // unpackFolded replaces packed constants that depend on sizes by the constants, which [Template.At] packs again.
@@ -199,6 +235,10 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 		if !bound.Changed[i] {
 			continue
 		}
+		if first := bound.Alike[i]; int(first) < i {
+			n.Impl, n.Walk = plan.Graph.Nodes[first].Impl, plan.Graph.Nodes[first].Walk
+			continue
+		}
 		if recorded := t.choices[i]; recorded != nil {
 			if err := recorded.apply(n, bound.Metas, plan.exact); err != nil {
 				return nil, plan.Graph.NodeError(n, err)
@@ -214,7 +254,7 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 		plan.placeAtNodes(func(i int) bool { return bound.Changed[i] })
 	}
 	for i, n := range plan.Graph.Nodes {
-		if !bound.Changed[i] {
+		if !bound.Changed[i] || int(bound.Alike[i]) < i {
 			continue
 		}
 		interrupt.Check(ctx)

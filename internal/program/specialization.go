@@ -477,7 +477,7 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 		}
 		return &passes.Misfit{Why: err.Error()}
 	}
-	options.MemoryPlans = &class.memory
+	options.MemoryPlans, options.Alike = &class.memory, plan.Bound.Alike
 	options.Changed = func(i int) bool { return plan.Bound.Changed[i] }
 	if b.Program, err = exec.Compile(plan.Plan.Graph, options); err != nil {
 		return fmt.Errorf("compiling the plan for %s: %w", SizesText(b.sizes), err)

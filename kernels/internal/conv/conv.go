@@ -47,7 +47,7 @@ var Conv2d = kit.Define[*conv2dAttrs](graph.Op{
 		},
 	},
 	// If operand 0 has rank 4, there is a parallel loop over the batch: dimension 0 of the result and of operand 0.
-	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(4, 0), ImageRole: graph.ImageOp, Flops: conv2d.flops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Parallel: kit.BatchLoopForRank(4, 0), ImageRole: graph.ImageOp, Flops: conv2d.flops},
 	Lowerings: graph.Lowerings{Impls: conv2d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
@@ -67,7 +67,7 @@ var Conv1d = kit.Define[*conv1dAttrs](graph.Op{
 				Attrs: graph.Attrs{"groups": 3, "stride": 2}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(3, 0), Flops: conv1d.flops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Parallel: kit.BatchLoopForRank(3, 0), Flops: conv1d.flops},
 	Lowerings: graph.Lowerings{Impls: conv1d.impls(), Rewrite: compose.WidenToFloat32},
 })
 
@@ -112,7 +112,7 @@ var Conv3d = kit.Define[*conv3dAttrs](graph.Op{
 				Attrs: graph.Attrs{"groups": 2, "padding": []int{0, 1, 1, 1, 0, 0}}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: kit.BatchLoopForRank(5, 0), Flops: conv3d.flops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Parallel: kit.BatchLoopForRank(5, 0), Flops: conv3d.flops},
 	Lowerings: graph.Lowerings{Impls: conv3d.impls(), Rewrite: compose.WidenToFloat32},
 })
 

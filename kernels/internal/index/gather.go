@@ -50,7 +50,7 @@ var Gather = kit.Define[*gatherAttrs](graph.Op{
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(2, 4)}, Attrs: graph.Attrs{"dim": 0}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(3, 2)}, Attrs: graph.Attrs{"dim": 1}}},
 	},
-	Facts: graph.Facts{WritesAnyDenseLayout: true, SelectsElements: true,
+	Facts: graph.Facts{ConstantsByAddress: true, WritesAnyDenseLayout: true, SelectsElements: true,
 		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*gatherAttrs](c).Dim} })},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) {
@@ -164,7 +164,7 @@ var TakeAlongDim = kit.Define[*takeAlongAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(3, 1, 4), kit.I64(1, 2, 2)}, Attrs: graph.Attrs{"dim": -1}},
 			{In: []tensor.Meta{kit.F32(3, 4).WithStrides([]int{1, 3}), kit.I64(5)}}},
 	},
-	Facts: graph.Facts{Parallel: takeAlongLoops, WritesAnyDenseLayout: true, SelectsElements: true},
+	Facts: graph.Facts{ConstantsByAddress: true, Parallel: takeAlongLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Compile: func(call *graph.Call) (*graph.Kernel, error) {
 			self, index, dim, err := takeAlongTypes(call)

@@ -30,7 +30,7 @@ var IndexSelect = kit.Define[*dimAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(3)}, Attrs: graph.Attrs{"dim": 1}},
 			{In: []tensor.Meta{kit.F32(3, 4), kit.I64(2)}, Attrs: graph.Attrs{"dim": -1}}},
 	},
-	Facts: graph.Facts{Parallel: indexSelectLoops, WritesAnyDenseLayout: true, SelectsElements: true},
+	Facts: graph.Facts{ConstantsByAddress: true, Parallel: indexSelectLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
 			self := c.Meta(0)
@@ -123,7 +123,7 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 		},
 		Examples: []graph.Example{{In: []tensor.Meta{kit.F32(4, 6), kit.I64(2, 3)}}},
 	},
-	Facts: graph.Facts{Parallel: embeddingLoops, WritesAnyDenseLayout: true, SelectsElements: true},
+	Facts: graph.Facts{ConstantsByAddress: true, Parallel: embeddingLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
 			const rowDim = 0
@@ -185,7 +185,7 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), kit.I64(2), {}, kit.I64(2)}},
 			{In: []tensor.Meta{kit.NHWC(2, 3, 4, 5), {}, tensor.New(tensor.Bool, 3, 4)}}},
 	},
-	Facts: graph.Facts{Parallel: indexLoops, SelectsElements: true},
+	Facts: graph.Facts{ConstantsByAddress: true, Parallel: indexLoops, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		RunDynamic: indexByMasks,
 		Compile: func(c *graph.Call) (*graph.Kernel, error) {

@@ -31,7 +31,7 @@ var Addmm = kit.Define[*addmmAttrs](graph.Op{
 				Attrs: graph.Attrs{"beta": 0.5, "alpha": 2.0}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: addmmLoops, WritesAnyDenseLayout: true, Flops: addmmFlops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Parallel: addmmLoops, WritesAnyDenseLayout: true, Flops: addmmFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.WidenToFloat32},
 })
 
@@ -47,7 +47,7 @@ var Baddbmm = kit.Define[*addmmAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 1, 5),
 			tensor.New(tensor.Float32, 2, 3, 4), tensor.New(tensor.Float32, 2, 4, 5)}, Attrs: graph.Attrs{"beta": 2}}},
 	},
-	Facts:     graph.Facts{Parallel: addmmLoops, WritesAnyDenseLayout: true, Flops: addmmFlops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Parallel: addmmLoops, WritesAnyDenseLayout: true, Flops: addmmFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(addmmWithSkip), Rewrite: compose.WidenToFloat32},
 })
 

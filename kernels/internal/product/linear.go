@@ -28,7 +28,7 @@ var Linear = kit.Define[*kit.EmptyAttrs](graph.Op{
 				tensor.New(tensor.Float32, 4, 3)}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: linearLoops, WritesAnyDenseLayout: true, Flops: linearFlops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Parallel: linearLoops, WritesAnyDenseLayout: true, Flops: linearFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(linearContraction), Rewrite: compose.WidenToFloat32},
 })
 

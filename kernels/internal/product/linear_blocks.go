@@ -31,7 +31,7 @@ var LinearBlocks = kit.Define[*linearBlocksAttrs](graph.Op{
 				Attrs: graph.Attrs{"block_size": 16, "bits": 2}},
 		},
 	},
-	Facts: graph.Facts{Parallel: linearLoops, Flops: linearBlocksFlops,
+	Facts: graph.Facts{ConstantsByAddress: true, Parallel: linearLoops, Flops: linearBlocksFlops,
 		FixedLayoutReason: "vectors hold the sums of adjacent columns"},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{
 		{Name: "thin", Doc: "Multiplies integers in registers, packed into panels, and scales the sums of blocks; for few " +

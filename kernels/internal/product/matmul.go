@@ -24,7 +24,7 @@ var Matmul = kit.Define[*kit.EmptyAttrs](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.Int64, 1, 4), tensor.New(tensor.Int64, 2, 4, 3)}},
 		},
 	},
-	Facts:     graph.Facts{Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: rewriteMatmul, Attend: blockedAttention},
 })
 
@@ -41,7 +41,7 @@ var Mm = kit.Define[*kit.EmptyAttrs](graph.Op{
 			{In: []tensor.Meta{tensor.New(tensor.BFloat16, 2, 3), tensor.New(tensor.BFloat16, 3, 4)}},
 		},
 	},
-	Facts: graph.Facts{Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
+	Facts: graph.Facts{ConstantsByAddress: true, Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32,
 		Attend: blockedAttention},
 })
@@ -57,7 +57,7 @@ var Bmm = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Examples: []graph.Example{{In: []tensor.Meta{
 			tensor.New(tensor.Float32, 2, 3, 4).WithStrides([]int{4, 8, 1}), tensor.New(tensor.Float32, 2, 4, 5)}}},
 	},
-	Facts: graph.Facts{Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
+	Facts: graph.Facts{ConstantsByAddress: true, Parallel: productLoops, WritesAnyDenseLayout: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32,
 		Attend: blockedAttention},
 })
@@ -72,7 +72,7 @@ var Mv = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Ref:      productRef,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 2, 3), tensor.New(tensor.Float32, 3)}}},
 	},
-	Facts:     graph.Facts{Parallel: productLoops, Flops: productFlops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Parallel: productLoops, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32},
 })
 
@@ -86,7 +86,7 @@ var Dot = kit.Define[*kit.EmptyAttrs](graph.Op{
 		Ref:      productRef,
 		Examples: []graph.Example{{In: []tensor.Meta{tensor.New(tensor.Float32, 3), tensor.New(tensor.Float32, 3)}}},
 	},
-	Facts:     graph.Facts{Flops: productFlops},
+	Facts:     graph.Facts{ConstantsByAddress: true, Flops: productFlops},
 	Lowerings: graph.Lowerings{Impls: productImpls(matmulContraction), Rewrite: compose.WidenToFloat32},
 })
 

@@ -1,0 +1,131 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// A network repeats its layers, so most of its calls are equal but for their names and the data that they read. Nodes
+// with such calls are alike: one kernel serves them all.
+
+// maxAlikeBytes is the maximum size of a constant whose elements [Graph.Alike] compares. Larger constants are equal if
+// they are the same value.
+const maxAlikeBytes = 64
+
+// Alike returns, for each node, the index of the first node that is alike, which may be the node itself. Calls of alike
+// nodes have the same op, attributes, implementation and walk, and equal types of operands and results, also if sizes
+// are expressions. Constants that are not packed are equal, unless the op is one of [Facts.ConstantsByAddress]. The same
+// operands are equal to one another, and the same values are within others. Nodes that isOwn reports, and views, are
+// like no other node; nil reports none.
+//
+// The functions of an op must not read more of the call than this when they make a kernel: not the names of values, and
+// not the nodes that compute them.
+func (g *Graph) Alike(isOwn func(i int) bool) []int32 {
+	if g == nil {
+		return nil
+	}
+	first, byKey := make([]int32, len(g.Nodes)), map[string][]int32{}
+	var key []byte
+	for i, n := range g.Nodes {
+		first[i] = int32(i)
+		if n.IsView() || isOwn != nil && isOwn(i) {
+			continue
+		}
+		key = n.appendCallKey(key[:0])
+		same := byKey[string(key)]
+		if k := slices.IndexFunc(same, func(k int32) bool { return n.isLike(g.Nodes[k]) }); k >= 0 {
+			first[i] = same[k]
+		} else {
+			byKey[string(key)] = append(same, int32(i))
+		}
+	}
+	return first
+}
+
+// appendCallKey appends numbers that are equal for alike nodes.
+func (n *Node) appendCallKey(key []byte) []byte {
+	key = appendText(key, n.Op.Name)
+	for i, arg := range n.In {
+		switch key = append(key, byte(arg.Kind)); arg.Kind {
+		case TensorArg:
+			firstUse := slices.IndexFunc(n.In, func(other Arg) bool { return other.Value == arg.Value })
+			key = binary.AppendVarint(appendMeta(key, arg.Meta()), int64(i-firstUse))
+		case NumberArg:
+			key = binary.AppendVarint(append(key, byte(arg.Number.DType())), arg.Number.Int())
+			for _, part := range []float64{real(arg.Number.Complex()), imag(arg.Number.Complex())} {
+				key = binary.LittleEndian.AppendUint64(key, math.Float64bits(part))
+			}
+		}
+	}
+	key = append(key, '>')
+	for _, v := range n.Out {
+		key = appendMeta(key, v.Meta)
+	}
+	return key
+}
+
+// isLike reports whether nodes with equal keys are alike.
+func (n *Node) isLike(other *Node) bool {
+	if n.Op != other.Op || len(n.In) != len(other.In) || len(n.Out) != len(other.Out) ||
+		n.Impl != other.Impl || n.Pin != other.Pin || n.Walk.LoopOrder != other.Walk.LoopOrder ||
+		!slices.Equal(n.Walk.ResultOrders, other.Walk.ResultOrders) ||
+		!slices.Equal(n.operandsInPlace(), other.operandsInPlace()) {
+		return false
+	}
+	for i, arg := range n.In {
+		if arg.Kind == TensorArg && !arg.Value.isReadLike(other.In[i].Value, n.Op.HasConstantsByAddress()) {
+			return false
+		}
+	}
+	for i, v := range n.Out {
+		if other := other.Out[i]; (v.ContainedIn == nil) != (other.ContainedIn == nil) || !haveSameType(v, other) {
+			return false
+		}
+	}
+	if sized, ok := n.Attrs.(SizedAttributes); ok {
+		return sized.Like(other.Attrs)
+	}
+	return n.Attrs == nil && other.Attrs == nil || SameAttrs(n, other)
+}
+
+// HasConstantsByAddress reports whether the op has the property [Facts.ConstantsByAddress].
+func (op *Op) HasConstantsByAddress() bool { return op != nil && (op.ConstantsByAddress || op.Pointwise != nil) }
+
+// isReadLike reports whether a kernel that reads v can read other. byAddress means that it may have other elements if
+// it is a constant.
+func (v *Value) isReadLike(other *Value, byAddress bool) bool {
+	switch {
+	case v == other:
+		return true
+	case (v.Const == nil) != (other.Const == nil) || (v.Packed == nil) != (other.Packed == nil) || v.Pin != other.Pin:
+		return false
+	case v.Packed != nil:
+		return v.Packed.Format == other.Packed.Format && v.Meta.SameLayout(other.Meta)
+	case v.Const != nil && !byAddress:
+		return v.Const.Meta.Bytes() <= maxAlikeBytes && haveSameType(v, other) && v.Const.Meta.SameLayout(other.Const.Meta) &&
+			bytes.Equal(denseBytes(v.Const), denseBytes(other.Const))
+	}
+	return haveSameType(v, other)
+}
+
+// haveSameType reports whether values with equal metas have equal types.
+func haveSameType(v, other *Value) bool {
+	if _, known := v.Type.Meta(); known {
+		_, known := other.Type.Meta()
+		return known
+	}
+	return sameType(v.Type, other.Type)
+}
+
+// denseBytes returns the elements of a small tensor.
+func denseBytes(t *tensor.Tensor) (all []byte) {
+	_ = t.EachBlock(maxAlikeBytes, func(block []byte) error {
+		all = append(all, block...)
+		return nil
+	})
+	return all
+}
