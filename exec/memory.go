@@ -205,10 +205,18 @@ func (p *Program) storageOf(v *graph.Value) int {
 	return int(max(p.storageIndex.At(v.BufferOwner())-1, 0))
 }
 
+// addressBlockSize is the number of addresses that are allocated at a time.
+const addressBlockSize = 256
+
 // addressesOf returns the addresses of the outputs and operands of a node. It adds storages for the constants that the
 // kernel provides.
 func (p *Program) addressesOf(n *graph.Node, kernel *graph.Kernel) []storageAddress {
-	addresses := make([]storageAddress, 0, len(n.Out)+len(n.In))
+	count := len(n.Out) + len(n.In)
+	if count > len(p.addressBlock) {
+		p.addressBlock = make([]storageAddress, max(count, addressBlockSize))
+	}
+	addresses := p.addressBlock[:0:count]
+	p.addressBlock = p.addressBlock[count:]
 	for _, v := range n.Out {
 		addresses = append(addresses, p.addressOf(v))
 	}

@@ -66,10 +66,9 @@ func joinSpans(spans []byteSpan) (joined []byteSpan, indices []int) {
 
 // covers reports whether spans contain all bytes from 0 to size.
 func covers(spans []byteSpan, size int) bool {
-	end := 0
-	for _, span := range slices.SortedFunc(slices.Values(spans), func(a, b byteSpan) int {
-		return cmp.Compare(a.start, b.start)
-	}) {
+	end, ascending := 0, slices.Clone(spans)
+	sorted.Func(ascending, func(a, b byteSpan) int { return cmp.Compare(a.start, b.start) })
+	for _, span := range ascending {
 		if span.start > end {
 			return false
 		}

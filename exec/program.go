@@ -57,6 +57,7 @@ type Program struct {
 	storages     []storage
 	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
 	pointerCount int                  // number of addresses of all steps
+	addressBlock []storageAddress     // the unused part of a block of memory for addresses: see addressesOf
 	arenaSize    int                  // size of the arena in bytes
 	memoryPlans  *MemoryPlans         // nil unless plans are shared
 	workerBytes  int                  // bytes of scratch memory per worker
@@ -146,8 +147,10 @@ func compile(g *graph.Graph, options Options) (*Program, error) {
 func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, err error) {
 	defer tensor.CatchMemory(&err)
 	defer interrupt.Catch(&err) // returns the error of a canceled context, with which interrupt.Check panics
-	if err := options.check(minNeed(g)); err != nil {
-		return nil, err
+	if options.Base == nil {    // otherwise most kernels are made already
+		if err := options.check(minNeed(g)); err != nil {
+			return nil, err
+		}
 	}
 	program := &Program{
 		graph: g, inputs: g.Inputs, outputs: g.Outputs,
@@ -400,10 +403,10 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 		for i := begin; i < end && int64(i) < firstFailed.Load(); i++ {
 			n := g.Nodes[i]
 			switch {
-			case int(alike[i]) < i || n.IsView():
-				continue
 			case options.Base != nil && !options.Changed(i):
 				list[i] = options.Base.kernels[i]
+				continue
+			case int(alike[i]) < i || n.IsView():
 				continue
 			}
 			list[i].kernel, list[i].err = lower(options.Context, n, options.Threads)
@@ -418,7 +421,9 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 	}
 	forEachBatch(len(list), options.Threads, lowerRange)
 	for i, first := range alike {
-		list[i] = list[first]
+		if list[i] == (loweredNode{}) {
+			list[i] = list[first]
+		}
 	}
 	// The error is ignored: if memory cannot be made executable, loops run in Go.
 	_ = jit.Link()

@@ -92,8 +92,24 @@ func (n *Node) isLike(other *Node) bool {
 	return n.Attrs == nil && other.Attrs == nil || SameAttrs(n, other)
 }
 
+// IsPlacedLike reports whether the operands and results of two nodes have the same layouts, and whether the same ones
+// are within other values.
+func (n *Node) IsPlacedLike(other *Node) bool {
+	if n == nil || other == nil || len(n.In) != len(other.In) || len(n.Out) != len(other.Out) {
+		return n == other
+	}
+	isSame := func(v, other *Value) bool {
+		return v == other || v != nil && other != nil && (v.ContainedIn == nil) == (other.ContainedIn == nil) &&
+			v.Meta.Offset == other.Meta.Offset && v.Meta.SameLayout(other.Meta)
+	}
+	return slices.EqualFunc(n.In, other.In, func(a, b Arg) bool { return isSame(a.Value, b.Value) }) &&
+		slices.EqualFunc(n.Out, other.Out, isSame) && slices.Equal(n.operandsInPlace(), other.operandsInPlace())
+}
+
 // HasConstantsByAddress reports whether the op has the property [Facts.ConstantsByAddress].
-func (op *Op) HasConstantsByAddress() bool { return op != nil && (op.ConstantsByAddress || op.Pointwise != nil) }
+func (op *Op) HasConstantsByAddress() bool {
+	return op != nil && (op.ConstantsByAddress || op.Pointwise != nil)
+}
 
 // isReadLike reports whether a kernel that reads v can read other. byAddress means that it may have other elements if
 // it is a constant.

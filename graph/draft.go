@@ -158,6 +158,7 @@ type slab struct {
 	nodes  []Node
 	values []Value
 	outs   []*Value // for Node.Out
+	ins    []Arg    // for Node.In
 }
 
 // slabSize is the number of elements of a block.

@@ -38,6 +38,7 @@ type foldedNode struct {
 	*Node
 	attrs       sizedAttrs
 	firstResult int // index of the type of its first result
+	sameAs      int // index of the first folded node with equal results, which may be the node itself
 }
 
 // SizedAttributes are decoded attributes that have sizes outside of exported fields of type [sym.Int], such as the
@@ -103,7 +104,10 @@ func NewTemplate(g *Graph, parts TemplateParts) (*Template, error) {
 		return sizedAttrs{first, len(list)}
 	}
 	for _, n := range parts.Folded {
-		added := foldedNode{Node: n, firstResult: len(t.types)}
+		added := foldedNode{Node: n, firstResult: len(t.types), sameAs: len(t.folded)}
+		if i := slices.IndexFunc(t.folded, func(f foldedNode) bool { return t.foldsTheSame(f.Node, n) }); i >= 0 {
+			added.sameAs = i
+		}
 		for _, v := range n.Out {
 			t.types = append(t.types, v.Type)
 			t.foldedBy.Set(v, int32(len(t.folded)+1))
@@ -137,6 +141,20 @@ func NewTemplate(g *Graph, parts TemplateParts) (*Template, error) {
 	var err error
 	t.evaluator, err = sym.NewEvaluator(names, list, nil)
 	return t, err
+}
+
+// foldsTheSame reports whether two folded nodes have equal results at all sizes.
+func (t *Template) foldsTheSame(n, other *Node) bool {
+	isSame := func(a, b Arg) bool {
+		by, otherBy := t.foldedBy.At(a.Value), t.foldedBy.At(b.Value)
+		return a.Value == b.Value || by > 0 && otherBy > 0 && a.Value.Index == b.Value.Index &&
+			t.folded[by-1].sameAs == t.folded[otherBy-1].sameAs
+	}
+	if n.Packing() != nil || string(n.appendCallKey(nil)) != string(other.appendCallKey(nil)) {
+		return false
+	}
+	return n.Op == other.Op && slices.EqualFunc(n.In, other.In, isSame) && SameAttrs(n, other) &&
+		slices.EqualFunc(n.Out, other.Out, func(a, b *Value) bool { return sameType(a.Type, b.Type) })
 }
 
 // Bound is a template at given sizes of its symbols. It is immutable once [Template.At] and the caller have completed
@@ -191,7 +209,8 @@ func (t *Template) At(sizes []int, base *Bound, fold func(*Node) ([]*tensor.Tens
 			return nil, err
 		}
 	}
-	binding := binding{t, b, base, isChanged, NewByValue[bool](t.graph), isSame}
+	binding := binding{Template: t, bound: b, base: base, isChanged: isChanged, types: make([]tensor.Type, len(t.types)),
+		renewed: NewByValue[bool](t.graph), isSame: isSame}
 	if err := binding.fold(fold); err != nil {
 		return nil, err
 	}
@@ -204,6 +223,7 @@ type binding struct {
 	*Template
 	bound, base *Bound
 	isChanged   []bool        // by type: whether its sizes differ from those of the base
+	types       []tensor.Type // by type: its numbers, set at the first use
 	renewed     ByValue[bool] // by value of the template: whether the value differs from the value of the base
 	isSame      func(first, end int) bool
 }
@@ -212,6 +232,13 @@ type binding struct {
 func (b *binding) fold(compute func(*Node) ([]*tensor.Tensor, error)) error {
 	for i := range b.folded {
 		folded := &b.folded[i]
+		if folded.sameAs < i {
+			for k, v := range folded.Out {
+				b.renewed.Set(v, b.renewed.At(b.folded[folded.sameAs].Out[k]))
+			}
+			b.bound.data = append(b.bound.data, b.bound.data[folded.sameAs])
+			continue
+		}
 		n := *folded.Node
 		isSame := b.base.data != nil && b.isSame(folded.attrs.first, folded.attrs.end)
 		for k := range n.Out {
@@ -304,6 +331,22 @@ func (b *binding) findChanges() {
 // isKept reports whether a value is the value of the base.
 func (b *binding) isKept(v *Value) bool { return !b.renewed.At(v) }
 
+// blocks returns memory for the nodes and values that are made anew.
+func (b *binding) blocks() slab {
+	nodes, values, ins, outs := 0, 0, 0, 0
+	b.graph.Values(func(v *Value) {
+		if b.renewed.At(v) {
+			values++
+		}
+	})
+	for i, n := range b.graph.Nodes {
+		if b.bound.Changed[i] {
+			nodes, ins, outs = nodes+1, ins+len(n.In), outs+len(n.Out)
+		}
+	}
+	return slab{make([]Node, nodes), make([]Value, values), make([]*Value, outs), make([]Arg, ins)}
+}
+
 // build makes the graph.
 func (b *binding) build(sizes []int) error {
 	source := b.graph
@@ -326,25 +369,30 @@ func (b *binding) build(sizes []int) error {
 		}
 		return v
 	}
+	blocks := b.blocks()
 	var contained []*Value // new values within others, which come later
 	renew := func(v *Value) *Value {
 		if b.isKept(v) {
 			return valueOf(v)
 		}
-		made := *v
-		if i := b.typeOf.At(v); i > 0 {
-			made.SetMeta(b.bound.Metas[i-1])
+		made := &takeFrom(&blocks.values, 1)[0]
+		*made = *v
+		if i := int(b.typeOf.At(v)) - 1; i >= 0 {
+			if b.types[i].DType == tensor.Invalid {
+				b.types[i] = b.bound.Metas[i].Type()
+			}
+			made.Meta, made.Type = b.bound.Metas[i], b.types[i]
 		}
 		if b.foldedBy.At(v) > 0 {
 			made.Const = b.dataOf(v)
 			made.SetMeta(made.Const.Meta)
 		}
 		made.Alias = valueOf(v.Alias)
-		current.Set(v, &made)
+		current.Set(v, made)
 		if made.ContainedIn != nil {
-			contained = append(contained, &made)
+			contained = append(contained, made)
 		}
-		return &made
+		return made
 	}
 	for _, v := range source.Inputs {
 		g.Inputs = append(g.Inputs, renew(v))
@@ -357,8 +405,10 @@ func (b *binding) build(sizes []int) error {
 		if !b.bound.Changed[i] {
 			continue
 		}
-		made := *n
-		made.In, made.Out = slices.Clone(n.In), make([]*Value, len(n.Out))
+		made := &takeFrom(&blocks.nodes, 1)[0]
+		*made = *n
+		made.In, made.Out = takeFrom(&blocks.ins, len(n.In)), takeFrom(&blocks.outs, len(n.Out))
+		copy(made.In, n.In)
 		typesChanged := false
 		for k := range made.In {
 			if arg := &made.In[k]; arg.Kind == TensorArg {
@@ -369,7 +419,7 @@ func (b *binding) build(sizes []int) error {
 		for k, v := range n.Out {
 			made.Out[k] = renew(v)
 			if !b.isKept(v) {
-				made.Out[k].Node = &made
+				made.Out[k].Node = made
 			}
 		}
 		sized, isOwn := n.Attrs.(SizedAttributes)
@@ -387,7 +437,7 @@ func (b *binding) build(sizes []int) error {
 		default:
 			made.Attrs = alike.Attrs
 		}
-		g.Nodes[i] = &made
+		g.Nodes[i] = made
 	}
 	for _, v := range contained {
 		v.ContainedIn = valueOf(v.ContainedIn)

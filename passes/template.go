@@ -25,6 +25,9 @@ type Template struct {
 	plan    *Plan
 	graph   *graph.Template
 	choices []*recordedChoice // by node of the graph; nil if nothing is chosen again
+	// mayBePlaced marks the nodes that may differ from nodes that are alike in the template: where values are stored is
+	// decided again.
+	mayBePlaced []bool
 
 	// What passes record.
 	recorded map[*graph.Node]*recordedChoice
@@ -93,7 +96,8 @@ func (p *Plan) TemplateOver(symbols []string, name func(string) string) (*Templa
 	t.plan, t.choices = p, make([]*recordedChoice, len(p.Graph.Nodes))
 	t.unpackFolded(p.Graph)
 	parts := graph.TemplateParts{Symbols: symbols, Name: name, Folded: t.folded, Groups: p.placementGroups()}
-	parts.Alike = p.Graph.Alike(t.decidedAnew(p.Graph, parts.Groups))
+	parts.Alike = p.Graph.Alike(func(i int) bool { return t.packsAnew(p.Graph.Nodes[i]) })
+	t.findPlaced(p.Graph, parts.Groups)
 	for i, n := range p.Graph.Nodes {
 		recorded, first := t.recorded[n], &parts.Alike[i]
 		if int(*first) < i && !recorded.isLike(t.recorded[p.Graph.Nodes[*first]]) {
@@ -112,23 +116,26 @@ func (p *Plan) TemplateOver(symbols []string, name func(string) string) (*Templa
 	return t, nil
 }
 
-// decidedAnew returns whether bindings may decide differently for a node than for another one that is alike in the
-// template: where its values are stored, or in which form it reads a constant that depends on sizes.
-func (t *Template) decidedAnew(g *graph.Graph, groups [][]*graph.Value) func(i int) bool {
+// packsAnew reports whether bindings pack a constant that depends on sizes for a node, or make a kernel from it. Such a
+// node is like no other.
+func (t *Template) packsAnew(n *graph.Node) bool {
+	mayPack := n.Impl != nil && n.Impl.Pack != nil || !n.Op.HasConstantsByAddress()
+	return mayPack && slices.ContainsFunc(n.In, func(a graph.Arg) bool { return t.varies.At(a.Value) })
+}
+
+// findPlaced marks the nodes of which an operand or a result may be stored within another value.
+func (t *Template) findPlaced(g *graph.Graph, groups [][]*graph.Value) {
 	mayBePlaced := map[*graph.Value]bool{}
 	for _, group := range groups {
-		isConcat := func(v *graph.Value) bool { return v.Node != nil && v.Node.Op.ConcatDim != nil }
-		if slices.ContainsFunc(group, isConcat) {
+		if slices.ContainsFunc(group, func(v *graph.Value) bool { return v.Node != nil && v.Node.Op.ConcatDim != nil }) {
 			for _, v := range group {
 				mayBePlaced[v] = true
 			}
 		}
 	}
-	return func(i int) bool {
-		n := g.Nodes[i]
-		isPacked := n.Impl != nil && n.Impl.Pack != nil || !n.Op.HasConstantsByAddress()
-		isDecided := func(a graph.Arg) bool { return isPacked && t.varies.At(a.Value) || mayBePlaced[a.Value] }
-		return slices.ContainsFunc(n.In, isDecided) ||
+	t.mayBePlaced = make([]bool, len(g.Nodes))
+	for i, n := range g.Nodes {
+		t.mayBePlaced[i] = slices.ContainsFunc(n.In, func(a graph.Arg) bool { return mayBePlaced[a.Value] }) ||
 			slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return mayBePlaced[v] })
 	}
 }
@@ -252,6 +259,7 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 	}
 	if len(plan.decisionsToFollow.placedValues) > 0 {
 		plan.placeAtNodes(func(i int) bool { return bound.Changed[i] })
+		t.separatePlaced(bound)
 	}
 	for i, n := range plan.Graph.Nodes {
 		if !bound.Changed[i] || int(bound.Alike[i]) < i {
@@ -263,6 +271,20 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 		}
 	}
 	return &BoundPlan{plan, bound}, nil
+}
+
+// separatePlaced makes nodes that are no longer alike their own first nodes.
+func (t *Template) separatePlaced(bound *graph.Bound) {
+	isShared := true // the list is that of the template
+	for i, first := range bound.Alike {
+		if int(first) == i || !bound.Changed[i] || !t.mayBePlaced[i] || bound.Graph.Nodes[i].IsPlacedLike(bound.Graph.Nodes[first]) {
+			continue
+		}
+		if isShared {
+			bound.Alike, isShared = slices.Clone(bound.Alike), false
+		}
+		bound.Alike[i] = int32(i)
+	}
 }
 
 // apply sets the implementation of a node.

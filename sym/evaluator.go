@@ -1,6 +1,7 @@
 package sym
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -66,8 +67,8 @@ type cell struct {
 // NewEvaluator returns an evaluator for sizes and conditions over the named symbols. Its methods get the values of
 // these symbols, in the order of symbols. NewEvaluator fails if a size or condition has another symbol.
 func NewEvaluator(symbols []string, sizes []Int, conds []Bool) (*Evaluator, error) {
-	builder := &evaluatorBuilder{evaluator: &Evaluator{symbols: slices.Clone(symbols)}, exprs: map[*expr]int32{},
-		atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
+	builder := &evaluatorBuilder{evaluator: &Evaluator{symbols: slices.Clone(symbols)}, emitted: map[string]int32{},
+		exprs: map[*expr]int32{}, atoms: map[*atom]int32{}, conds: map[*cond]int32{}}
 	builder.evaluator.sizes, builder.evaluator.conds = slices.Clone(sizes), slices.Clone(conds)
 	for _, size := range sizes {
 		builder.evaluator.sizeCells = append(builder.evaluator.sizeCells, builder.size(size))
@@ -263,18 +264,30 @@ func junctionCell(isOr bool, args []int32, cells []cell) cell {
 // holds reports whether the cell of a condition is true.
 func (c cell) holds() bool { return !c.undefined && c.value != 0 }
 
-// evaluatorBuilder compiles expressions to instructions. Each shared part is compiled once, after its operands. The
-// maps hold the index of the instruction for each part.
+// evaluatorBuilder compiles expressions to instructions. Each part is compiled once, after its operands. The maps hold
+// the index of the instruction for each part.
 type evaluatorBuilder struct {
 	evaluator *Evaluator
+	emitted   map[string]int32 // by operation, number and operands
 	exprs     map[*expr]int32
 	atoms     map[*atom]int32
 	conds     map[*cond]int32
 	err       error
 }
 
-// emit appends an instruction and returns its index.
+// emit returns the index of an instruction, which it appends if there is no equal one.
 func (b *evaluatorBuilder) emit(op opcode, number int, args ...int32) int32 {
+	if op == opSum && number == 0 && len(args) == 1 {
+		return args[0]
+	}
+	key := binary.AppendVarint([]byte{byte(op)}, int64(number))
+	for _, arg := range args {
+		key = binary.AppendVarint(key, int64(arg))
+	}
+	if index, done := b.emitted[string(key)]; done {
+		return index
+	}
+	b.emitted[string(key)] = int32(len(b.evaluator.code))
 	first := len(b.evaluator.operands)
 	b.evaluator.operands = append(b.evaluator.operands, args...)
 	b.evaluator.code = append(b.evaluator.code,
