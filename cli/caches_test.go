@@ -24,10 +24,12 @@ func TestCaches(t *testing.T) {
 	require.Contains(t, succeed(t, "run", file, "--dim", "P=5", "--caches", "16"), "strides [64,4,1]")
 	succeed(t, "bench", file, "--dim", "P=5", "--caches", "16", "--runs", "2")
 	for _, command := range []string{"plan", "run", "bench"} {
-		r := call(t, command, file, "--caches", "-1")
-		require.Equal(t, exit.CodeUsage, r.code)
-		require.Contains(t, r.errors, "--caches -1: want a positive number")
-		r = call(t, command, file, "--dim", "P=5", "--caches", "5")
+		for _, capacity := range []string{"-1", "0"} {
+			r := call(t, command, file, "--caches", capacity)
+			require.Equal(t, exit.CodeUsage, r.code)
+			require.Contains(t, r.errors, "--caches "+capacity+": want a positive number")
+		}
+		r := call(t, command, file, "--dim", "P=5", "--caches", "5")
 		require.Contains(t, r.errors, `cache "past_0" needs size 6 in dimension 1, but its capacity is 5`)
 	}
 	r := call(t, "plan", file, "--constant", "new=1")

@@ -82,7 +82,7 @@ func resolveCaches(g *graph.Graph, given []graph.GrowingCache) (list []graph.Gro
 					return nil, fmt.Errorf("input %q and output %q: one of them is part of two caches", c.Input, c.Output)
 				}
 			}
-			if v := g.Value(c.Input); v != nil && c.Axis < 0 {
+			if v := g.Value(c.Input); v != nil && c.Axis < 0 && c.Axis >= -v.Meta.Rank() {
 				c.Axis += v.Meta.Rank()
 			}
 			list = append(list, c)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/exit"
@@ -102,17 +103,21 @@ func (s *Slack) String() string { return s.text }
 func (s *Slack) Option() float64 { return s.share }
 
 // Caches is the flag --caches: the capacity of the caches of a decoder.
-type Caches struct{ capacity int }
+type Caches struct {
+	capacity int
+	flag     *pflag.Flag
+}
 
 // AddFlag adds the flag.
 func (c *Caches) AddFlag(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&c.capacity, "caches", 0, "update the caches of a decoder (past_key_values.* and present.*, and "+
 		"similar names) in place; they have space for `N` tokens")
+	c.flag = cmd.Flags().Lookup("caches")
 }
 
-// Check rejects a negative capacity.
+// Check rejects a capacity that is not positive.
 func (c *Caches) Check() error {
-	if c.capacity < 0 {
+	if c.capacity < 0 || c.capacity == 0 && c.flag != nil && c.flag.Changed {
 		return exit.UsageErrorf("--caches %d: want a positive number", c.capacity)
 	}
 	return nil
