@@ -271,6 +271,29 @@ func TestRunInto(t *testing.T) {
 		`output "y" has shape [100], but the tensor given for it has shape [99]`)
 }
 
+// An operand that an output overwrites is in the memory of the output, and is overwritten after all others have read it.
+func TestOperandsInTheMemoryOfOutputs(t *testing.T) {
+	g := graph.New("g", lookup)
+	x := g.Input("x", tensor.Float32, 64, 64)
+	a := g.Apply("half", nil, g.Apply("half", nil, x)[0])[0]
+	z := g.Apply("add", nil, a, x)[0]
+	g.Output("z", z).Output("y", g.Apply("half", nil, a)[0])
+	p := compile(t, g, 4)
+	assert.Zero(t, p.ArenaBytes())
+	in := random(rand.New(rand.NewPCG(4, 4)), x.Meta)
+	memory := map[string]*tensor.Tensor{"y": tensor.Zeros(tensor.Float32, 64, 64), "z": tensor.Zeros(tensor.Float32, 64, 64)}
+	for range 50 {
+		require.NoError(t, p.RunInto(context.Background(), []*tensor.Tensor{in},
+			[]*tensor.Tensor{memory["z"], memory["y"]}))
+		for i, v := range bits(t, in)[:64] {
+			require.Equal(t, v/4+v, bits(t, memory["z"])[i])
+			require.Equal(t, v/8, bits(t, memory["y"])[i])
+		}
+	}
+	require.NoError(t, p.RunInto(context.Background(), []*tensor.Tensor{in}, []*tensor.Tensor{memory["z"], in}))
+	assert.Equal(t, bits(t, memory["y"]), bits(t, in), "an output over the input")
+}
+
 // An operand that is also read in another order must not be overwritten.
 func TestNoInPlaceUnderATransposedReader(t *testing.T) {
 	g := graph.New("g", lookup)

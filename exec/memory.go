@@ -45,6 +45,7 @@ func (p *Program) planMemory(ctx context.Context) {
 			p.storages[p.storageOf(output.Value)].lastStep = len(p.steps)
 		}
 	}
+	p.findOutputMerges()
 	key := ""
 	if p.memoryPlans != nil {
 		key = p.memoryKey()
@@ -65,6 +66,40 @@ func (p *Program) planMemory(ctx context.Context) {
 	}
 	if p.memoryPlans != nil {
 		p.addMemoryPlan(key, roots)
+	}
+}
+
+// findOutputMerges finds the operands that a step overwrites by an output ([graph.Kernel.InPlace]), and that no later
+// step reads. Such an operand is computed in the memory of the output: its storage is merged into the storage of the
+// output. For example, a step that replaces one row of a cache has a copy of the cache as its operand, and returns it.
+func (p *Program) findOutputMerges() {
+	p.mergedIntoOutput = make([]int32, len(p.storages))
+	if p.keepsGoing() { // an output would be lost with the memory of its operand
+		return
+	}
+	planner := &memoryPlanner{program: p}
+	for i, step := range slices.Backward(p.steps) {
+		for _, pair := range step.kernel.InPlace {
+			result, operand := step.addresses[pair.Out].storage, step.addresses[len(step.node.Out)+pair.In]
+			if result < 0 || operand.storage < 0 || p.storages[result].root != step.node.Out[pair.Out] {
+				continue
+			}
+			output := result
+			if root := p.mergedIntoOutput[result]; root > 0 {
+				output = int(root) - 1
+			}
+			from, to := &p.storages[operand.storage], &p.storages[output]
+			readsInput := slices.ContainsFunc(step.addresses, func(a storageAddress) bool {
+				return a.storage >= 0 && p.storages[a.storage].kind == inInput // which the output may overwrite instead
+			})
+			fits := from.kind == inArena && to.kind == inNewMemory && from.place == to.place && operand.offset == 0 &&
+				from.bytes <= to.bytes
+			if fits && from.lastStep == i && p.mergedIntoOutput[operand.storage] == 0 && !readsInput &&
+				step.node.Op.ConcatDim == nil && planner.readsSameElements(i, pair.In) {
+				p.mergedIntoOutput[operand.storage] = int32(output) + 1
+				break
+			}
+		}
 	}
 }
 
@@ -302,6 +337,9 @@ func (p *Program) tryMemoryPlan(ctx context.Context, policy memoryPolicy) *memor
 	planner.device = arena{waits: &planner.waits}
 	for i := range planner.storages {
 		planner.storages[i].mergedInto = i
+		if root := p.mergedIntoOutput[i]; root > 0 {
+			planner.storages[i].mergedInto = int(root) - 1
+		}
 	}
 	for i := range planner.latestWaiter {
 		planner.latestWaiter[i] = -1
@@ -329,6 +367,7 @@ func (m *memoryPlanner) exceedsLimit() bool {
 func (m *memoryPlanner) planStep(i int) {
 	step := &m.program.steps[i]
 	m.waitForOperands(i)
+	m.waitForUsers(i)
 	m.reuseInPlace(i)
 	m.overwriteInputs(i)
 	for k, address := range step.addresses[:len(step.node.Out)] {
@@ -367,6 +406,22 @@ func (m *memoryPlanner) waitForOperands(i int) {
 		isStored := root.Node != nil && m.program.storages[address.storage].kind == inInput // by a step: see outputs.go
 		if isStored || m.isWrittenByStep(address.storage) {
 			m.addWait(i, m.writingStep.At(root))
+		}
+	}
+}
+
+// waitForUsers makes step i wait for the users of an operand that an output overwrites: see findOutputMerges.
+func (m *memoryPlanner) waitForUsers(i int) {
+	step := &m.program.steps[i]
+	results, operands := step.addresses[:len(step.node.Out)], step.addresses[len(step.node.Out):]
+	for _, result := range results {
+		isResult := func(operand storageAddress) bool { return operand.storage == result.storage }
+		if result.storage < 0 || m.program.storages[result.storage].kind != inNewMemory ||
+			!slices.ContainsFunc(operands, isResult) {
+			continue
+		}
+		for _, user := range m.storages[result.storage].users {
+			m.addWait(i, user)
 		}
 	}
 }

@@ -69,13 +69,14 @@ type Program struct {
 	uploaded        deviceConstants // constants on the device
 
 	// The memory of outputs.
-	pool          *tensor.Pool
-	outputPlan    outputPlan     // see outputs.go
-	directOutputs []bool         // indexed by output: a step can write the caller's tensor; see findDirectOutputs
-	overwrites    []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
-	constants     []addressRange // address ranges of constants, sorted
-	caches        []cache        // inputs that steps extend: see outputs.go
-	readsStorage  bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
+	pool             *tensor.Pool
+	outputPlan       outputPlan     // see outputs.go
+	directOutputs    []bool         // indexed by output: a step can write the caller's tensor; see findDirectOutputs
+	mergedIntoOutput []int32        // indexed by storage: 1 + the storage of the output that overwrites it, or 0
+	overwrites       []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
+	constants        []addressRange // address ranges of constants, sorted
+	caches           []cache        // inputs that steps extend: see outputs.go
+	readsStorage     bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
 
 	// The following fields are nil without [Options.KeepGoing].
 	failed        graph.Errors          // errors of nodes that were omitted at compilation

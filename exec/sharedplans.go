@@ -78,7 +78,7 @@ func (p *Program) memoryKey() string {
 	add(len(p.storages), len(p.steps))
 	for i := range p.storages {
 		s := &p.storages[i]
-		add(int(s.kind), int(s.place), s.lastStep)
+		add(int(s.kind), int(s.place), s.lastStep, int(p.mergedIntoOutput[i]))
 		if s.kind == inArena {
 			add(p.capacityOf(s.bytes))
 		}

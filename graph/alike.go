@@ -52,8 +52,13 @@ func (n *Node) appendCallKey(key []byte) []byte {
 	for i, arg := range n.In {
 		switch key = append(key, byte(arg.Kind)); arg.Kind {
 		case TensorArg:
-			firstUse := slices.IndexFunc(n.In, func(other Arg) bool { return other.Value == arg.Value })
-			key = binary.AppendVarint(appendMeta(key, arg.Meta()), int64(i-firstUse))
+			isInSameMemory := func(other Arg) bool {
+				return other.Kind == TensorArg && other.Value.BufferOwner() == arg.Value.BufferOwner()
+			}
+			isSame := func(other Arg) bool { return other.Value == arg.Value }
+			key = appendMeta(key, arg.Meta())
+			key = binary.AppendVarint(key, int64(i-slices.IndexFunc(n.In, isSame)))
+			key = binary.AppendVarint(key, int64(i-slices.IndexFunc(n.In, isInSameMemory)))
 		case NumberArg:
 			key = binary.AppendVarint(append(key, byte(arg.Number.DType())), arg.Number.Int())
 			for _, part := range []float64{real(arg.Number.Complex()), imag(arg.Number.Complex())} {
