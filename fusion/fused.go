@@ -47,6 +47,7 @@ type Fusion struct {
 	// [graph.Attention].
 	ViewShapes [][]int
 
+	names  []string        // of the parts; nil if Parts has them
 	code   *expr.Code      // expression of all parts, or of the parts after the anchor
 	effort func() OpCounts // effort of code, computed at the first call
 }
@@ -56,7 +57,7 @@ func (f *Fusion) isAttention() bool { return f.ViewShapes != nil }
 
 // FusedPart is a node that a [Fusion] replaces.
 type FusedPart struct {
-	Name        string
+	Name        string // see [Fusion.Names]
 	Op          *graph.Op
 	Attrs       any // decoded attributes
 	In          []FusedArg
@@ -408,11 +409,14 @@ func (f *Fusion) Code() *expr.Code {
 
 // Names returns the names of the parts.
 func (f *Fusion) Names() []string {
+	if f.names != nil {
+		return slices.Clone(f.names)
+	}
 	names := make([]string, len(f.Parts))
 	for i := range f.Parts {
 		names[i] = f.Parts[i].Name
 	}
-	return slices.Clip(names)
+	return names
 }
 
 // grainOf returns the number of elements per chunk of an interpreted loop. Chunks are smaller for loops with elementary

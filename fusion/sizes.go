@@ -120,10 +120,7 @@ func (f *Fusion) Like(other any) bool {
 // WithNamesOf implements [graph.SizedAttributes].
 func (f *Fusion) WithNamesOf(other any) any {
 	renamed := *f
-	renamed.Parts = slices.Clone(f.Parts)
-	for i := range renamed.Parts {
-		renamed.Parts[i].Name = other.(*Fusion).Parts[i].Name
-	}
+	renamed.names = other.(*Fusion).Names()
 	return &renamed
 }
 
