@@ -193,7 +193,7 @@ func (p *Program) addStorages(g *graph.Graph) {
 			}
 		}
 	}
-	p.outputPlan = planOutputs(g.Outputs, nil)
+	p.outputPlan = planOutputs(g.Outputs)
 	for owner := range p.outputPlan.owned {
 		p.storages[p.storageOf(owner)].kind = inNewMemory
 	}

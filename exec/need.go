@@ -275,7 +275,7 @@ func minNeed(g *graph.Graph) Need {
 	for _, v := range g.Constants {
 		n.Constants = sum(n.Constants, storageBytes(v))
 	}
-	outputs := planOutputs(g.Outputs, nil)
+	outputs := planOutputs(g.Outputs)
 	n.Outputs = outputs.copyBytes()
 	for _, node := range g.Nodes {
 		for _, v := range node.Out {

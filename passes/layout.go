@@ -40,8 +40,7 @@ func chooseLayouts(plan *Plan) error {
 	problem := layout.NewProblem(plan.Graph, plan.profile)
 	// The plan reports costs by the prices that the strategy uses.
 	plan.profile, plan.profileAdjusted = problem.Profile, true
-	problem.KeepGoing, problem.Exact = plan.keepGoing, plan.exact
-	problem.SolveLimit, problem.Slack, problem.Device = plan.solveLimit, plan.slack, plan.device
+	problem.Exact, problem.SolveLimit, problem.Slack, problem.Device = plan.exact, plan.solveLimit, plan.slack, plan.device
 	if plan.exact {
 		plan.noteExact()
 	}
@@ -52,7 +51,6 @@ func chooseLayouts(plan *Plan) error {
 	if err != nil {
 		return err
 	}
-	plan.Failed = append(plan.Failed, assignment.Failed...)
 	plan.strategyChoseCopies = assignment.Final // if true, elideCopies removes only copy nodes that make views
 	plan.Model, plan.Solution, plan.Preference = assignment.Model, assignment.Solution, assignment.Preference
 	plan.placementsChosen = graph.NewByValue[bool](plan.Graph)

@@ -140,6 +140,7 @@ func NewModel(problem *Problem) (_ *Model, err error) {
 // priceNode finds and prices the labels of node i or, if it is a view, the copies to the forms of its results. With
 // KeepGoing, the error of a failed node is recorded and the results of the node are marked as lost.
 func (m *Model) priceNode(i int, n *graph.Node) (err error) {
+	defer m.Problem.recoverAt(n, &err)
 	if m.Problem.KeepGoing {
 		if slices.ContainsFunc(n.In, func(arg graph.Arg) bool { return m.lostValues[arg.Value] }) {
 			m.markLost(i)

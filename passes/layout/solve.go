@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -125,7 +126,8 @@ func (d *draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
 
 // decide chooses the implementation of node n, which has index i in the graph. It records the layouts of the results,
 // and the copies of operands and results.
-func (d *draft) decide(i int, n *graph.Node, wish Wish) error {
+func (d *draft) decide(i int, n *graph.Node, wish Wish) (err error) {
+	defer d.problem.recoverAt(n, &err)
 	choice := &d.assignment.Nodes[i]
 	call, results, err := d.infer(n, choice)
 	if err != nil {
@@ -148,6 +150,13 @@ func (d *draft) decide(i int, n *graph.Node, wish Wish) error {
 		}
 	}
 	return nil
+}
+
+// recoverAt is deferred and converts a panic of the op of node n to an error that names the node.
+func (p *Problem) recoverAt(n *graph.Node, err *error) {
+	if panicked := recover(); panicked != nil {
+		*err = p.Graph.NodeError(n, panics.Error(panicked))
+	}
 }
 
 // shareCopy records the copy that all readers of v read, and returns it. It returns nil if no copy is needed: v has the
@@ -233,7 +242,7 @@ func (d *draft) decideOutput(i int) error {
 	order, err := pin.OrderFor(meta.Rank())
 	if err != nil {
 		if !d.problem.KeepGoing {
-			return fmt.Errorf("output %q: %w", output.Name, err)
+			return d.problem.Graph.OutputError(output, err)
 		}
 		d.assignment.LostOutputs[i] = true
 		d.assignment.Failed = append(d.assignment.Failed, d.problem.Graph.OutputError(output, err))
