@@ -184,8 +184,8 @@ func describeShortage(g, planned *graph.Graph, memoryErr *exec.MemoryError) *sho
 	return s
 }
 
-// dropFewest drops the smallest sufficient number of nodes, from minOmissions to maxOmissions. If no number suffices, it
-// drops the greatest number in this range. Omitting a single node may not shrink the arena, because other values use
+// dropFewest drops the smallest sufficient number of nodes, from minOmissions to maxOmissions. If no number suffices,
+// it drops the greatest number in this range. Omitting a single node may not shrink the arena, because other values use
 // the same memory. The caller therefore doubles maxOmissions from round to round.
 func (s *shortage) dropFewest(maxOmissions int, suffices func(*graph.Graph) bool) (*graph.Graph, graph.Errors) {
 	maxAdditional := max(min(maxOmissions, len(s.order))-s.minOmissions, 0)

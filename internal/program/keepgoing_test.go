@@ -70,8 +70,8 @@ func TestKeepGoingPastEveryStage(t *testing.T) {
 	g.Output("folded", op.IndexSelect(c, nine, 0).Named("folded")).Output("bad", bad)
 	// The operands of the concatenation are slices of its result. One of them fails in the run, another is read.
 	selected, slice := op.IndexSelect(x, index, 1).Named("selected"), op.Abs(x)
-	g.Output("concat", op.Cat([]*graph.Value{op.Exp(selected), slice}, op.CatAttrs{Dim: 1})).Output("read", op.Cumsum(slice, 1))
-	g.Output("last", g.Apply("abs", nil, x)[0])
+	g.Output("concat", op.Cat([]*graph.Value{op.Exp(selected), slice}, op.CatAttrs{Dim: 1}))
+	g.Output("read", op.Cumsum(slice, 1)).Output("last", g.Apply("abs", nil, x)[0])
 	require.NoError(t, g.Err())
 	_, err := Compile(t.Context(), g, Options{})
 	require.Error(t, err)

@@ -269,7 +269,8 @@ func (b *Binding) compilePlan(ctx context.Context, owner *Program, planned *pass
 // execOptions returns the options of compilation for this program.
 func (p *Program) execOptions(ctx context.Context) exec.Options {
 	return exec.Options{Context: ctx, Threads: p.options.Threads, Costs: p.options.Costs, Tracer: p.options.Tracer,
-		MemoryLimit: p.options.MemoryLimit, InputsInMemory: p.options.InputsInMemory, Pool: p.pool, Device: p.device, Uploads: p.uploads}
+		MemoryLimit: p.options.MemoryLimit, InputsInMemory: p.options.InputsInMemory, Pool: p.pool,
+		Device: p.device, Uploads: p.uploads}
 }
 
 // class is a set of sizes with one plan, in which sizes are expressions: the template. A [Binding] of the class

@@ -635,7 +635,6 @@ func (p *Problem) withOutputPin(output int, pin graph.Pin) *Problem {
 	g.Outputs = slices.Clone(g.Outputs)
 	g.Outputs[output].Pin = pin
 	other := NewProblem(&g, p.Profile)
-	// KeepGoing is not copied: a change that makes a node fail must be rejected.
 	other.Exact, other.SolveLimit, other.Device, other.Slack = p.Exact, p.SolveLimit, p.Device, p.Slack
 	return other
 }
