@@ -61,35 +61,14 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 }
 
 // Usage tells how the runs of a program got their plans.
-type Usage struct {
-	Plans   int     // how often the graph, or a part of it, was planned; sizes that repeat or share a plan add nothing
-	Classes []Class // the classes of sizes that runs have met, in the order of their plans
-}
+type Usage = program.Usage
 
-// Class is a set of sizes that share a plan. A run with new sizes of the class evaluates the plan at these sizes.
-type Class struct {
-	Anchor   map[string]int // the sizes for which the plan was made, by symbol
-	Holds    []string       // the guards: conditions that all sizes of the class satisfy
-	Guards   []Guard        // what requires each condition, in the same order
-	Bindings int            // number of sets of sizes for which the plan was evaluated
-}
+// ClassUsage describes a set of sizes that share a plan.
+type ClassUsage = program.ClassUsage
 
 // UsageOf returns the use of plans so far. Classes are listed once a run has met a size other than an anchor. It
 // returns nothing for a nil program.
-func UsageOf(p *graphrun.Program) Usage {
-	if p == nil {
-		return Usage{}
-	}
-	internal := (*program.Program)(p)
-	used := internal.Usage()
-	usage := Usage{Plans: used.Plans}
-	for _, class := range used.Classes {
-		described := Class{Anchor: internal.SizesByName(class.Anchor), Bindings: class.Bindings}
-		described.Holds, described.Guards = describeGuards(class.Guards)
-		usage.Classes = append(usage.Classes, described)
-	}
-	return usage
-}
+func UsageOf(p *graphrun.Program) Usage { return (*program.Program)(p).Usage() }
 
 // describeGuards returns the conditions of guards and their reasons.
 func describeGuards(guards []graph.Guard) (holds []string, reasons []Guard) {

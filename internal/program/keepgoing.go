@@ -162,7 +162,7 @@ func describeShortage(g, planned *graph.Graph, memoryErr *exec.MemoryError) *sho
 	s := &shortage{graph: g, err: memoryErr, bytes: map[*graph.Node]int{}, origins: originsOf(g, planned)}
 	for _, n := range planned.Nodes {
 		for _, v := range n.Out {
-			if v.Alias == nil && s.origins[n] != nil {
+			if v.Alias == nil && v.ContainedIn == nil && s.origins[n] != nil {
 				s.bytes[n] += v.Meta.Extent() * v.Meta.DType.Size()
 			}
 		}

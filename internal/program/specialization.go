@@ -398,21 +398,22 @@ func (s *SymbolicPlan) sizeKinds() (conditions []sym.Bool) {
 
 // Usage tells how the runs of a program got their plans.
 type Usage struct {
-	Plans   int // how often passes have planned the graph or a part of it
-	Classes []ClassUsage
+	Plans   int          // how often the graph or a part of it was planned; sizes that share a plan add nothing
+	Classes []ClassUsage // the classes of sizes that runs have met, in the order of their plans
 }
 
-// ClassUsage describes a class: sizes for which a plan is evaluated instead of made.
+// ClassUsage describes a set of sizes that share a plan. A run with new sizes of the class evaluates the plan at these
+// sizes.
 type ClassUsage struct {
-	Anchor   []int         // the sizes for which the plan was made, by open symbol
-	Guards   []graph.Guard // the conditions on sizes of the class
-	Bindings int           // number of sets of sizes for which the plan was evaluated
+	Anchor   map[string]int // the sizes for which the plan was made, by symbol
+	Guards   []graph.Guard  // the conditions that all sizes of the class satisfy
+	Bindings int            // number of sets of sizes for which the plan was evaluated
 }
 
 // Usage returns the use of plans so far. Parts whose shapes depend on data count as plans; their classes are not
-// listed.
+// listed. It returns nothing for a nil program.
 func (p *Program) Usage() Usage {
-	if p.planCount == nil { // New did not make p
+	if p == nil || p.planCount == nil { // New did not make p
 		return Usage{}
 	}
 	usage := Usage{Plans: int(p.planCount.Load())}
@@ -420,8 +421,8 @@ func (p *Program) Usage() Usage {
 		unlock := spec.lockClasses(context.Background())
 		for _, class := range spec.classes {
 			if class.template != nil {
-				usage.Classes = append(usage.Classes, ClassUsage{Anchor: spec.Hint, Guards: class.guards,
-					Bindings: int(class.bindings.Load())})
+				usage.Classes = append(usage.Classes, ClassUsage{Anchor: p.SizesByName(spec.Hint),
+					Guards: class.guards, Bindings: int(class.bindings.Load())})
 			}
 		}
 		unlock()
