@@ -18,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -229,17 +230,14 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	return nil
 }
 
-// Step describes one kernel call of a program.
+// Step describes one kernel call of a program. Only the fields Name, Ops, Op, Impl, Strides and Buffer of its document
+// are set: the others depend on the plan.
 type Step struct {
-	Name string
-	Ops  []string // names of the nodes that it computes, several for a fused node
+	report.Step
 	Node *graph.Node
 	Loop graph.Loop // nil unless the kernel is a pointwise loop
 	// Code lists the compiled loops of the kernel; nil if there are none.
-	Code    func() []expr.Listing
-	Strides []int // strides of the first output in elements
-	Buffer  int   // number of the first output's storage; equal numbers mean the same memory
-	Bytes   int   // total size of the outputs
+	Code func() []expr.Listing
 }
 
 // StepCount returns the number of steps. It returns 0 for nil.
@@ -256,16 +254,19 @@ func (p *Program) Steps() []Step {
 	for i, step := range p.steps {
 		n := step.node
 		names[i] = n.Name
-		bytes := 0
-		for _, v := range n.Out {
-			bytes += v.Meta.Bytes()
-		}
-		ops := names[i : i+1 : i+1] // a list of one name, without an allocation for each step
+		described := &steps[i]
+		*described = Step{Node: n, Loop: step.kernel.Loop, Code: step.kernel.Code}
+		described.Name, described.Ops = n.Name, names[i:i+1:i+1] // a list of one name, without an allocation for each step
 		if fused, isFused := n.Attrs.(*fusion.Fusion); isFused {
-			ops = fused.Names()
+			described.Ops = fused.Names()
 		}
-		steps[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: step.kernel.Loop, Code: step.kernel.Code,
-			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
+		if len(described.Ops) == 1 {
+			described.Op = n.Op.Name
+		}
+		if n.Impl != nil {
+			described.Impl = n.Impl.Name
+		}
+		described.Strides, described.Buffer = n.Out[0].Meta.Strides, p.storageOf(n.Out[0])
 	}
 	return steps
 }
