@@ -94,8 +94,9 @@ func withoutFailed(g *graph.Graph, planned *passes.Plan, err error) (*graph.Grap
 		}
 	}
 	if planned != nil {
-		for n, origin := range originsOf(g, planned.Graph) { // a node that a pass inserted may have failed
-			if failure := ofNode[n.Name]; failure != nil && rejected[origin] == nil {
+		origins := originsOf(g, planned.Graph)
+		for _, n := range planned.Graph.Nodes { // a node that a pass inserted may have failed
+			if failure, origin := ofNode[n.Name], origins[n]; failure != nil && rejected[origin] == nil {
 				rejected[origin] = failure
 			}
 		}
