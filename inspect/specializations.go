@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
@@ -70,19 +69,6 @@ type ClassUsage = program.ClassUsage
 // returns nothing for a nil program.
 func UsageOf(p *graphrun.Program) Usage { return (*program.Program)(p).Usage() }
 
-// describeGuards returns the conditions of guards and their reasons.
-func describeGuards(guards []graph.Guard) (holds []string, reasons []Guard) {
-	holds, reasons = []string{}, []Guard{}
-	for _, g := range guards {
-		reason := Guard{Binds: g.Binds}
-		if g.Node != nil {
-			reason.Node, reason.Op = g.Node.Name, g.Node.Op.Name
-		}
-		holds, reasons = append(holds, g.Cond.String()), append(reasons, reason)
-	}
-	return holds, reasons
-}
-
 // mainSpecializations returns the specializations for the hints or, without hints, for the nondegenerate sizes (see
 // [program.Program.NondegenerateSizes]) or the assumed sizes. Together they cover nearly all sizes.
 func mainSpecializations(p *program.Program) (list []*program.Specialization) {
@@ -104,12 +90,19 @@ func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 
 // describe returns the report of one specialization, with its regret at each size that is priced.
 func describe(p *program.Program, spec *program.Specialization) Specialization {
-	described := Specialization{Hint: p.SizesByName(spec.Hint), Copies: len(spec.Plan.Copies), Regret: []Regret{}}
+	described := Specialization{Hint: p.SizesByName(spec.Hint), Copies: len(spec.Plan.Copies), Regret: []Regret{},
+		Holds: []string{}, Guards: []Guard{}}
 	guards, err := spec.Guards(context.Background(), p)
 	if err != nil {
 		described.Unknown = err.Error()
 	}
-	described.Holds, described.Guards = describeGuards(guards)
+	for _, g := range guards {
+		reason := Guard{Binds: g.Binds}
+		if g.Node != nil {
+			reason.Node, reason.Op = g.Node.Name, g.Node.Op.Name
+		}
+		described.Holds, described.Guards = append(described.Holds, g.Cond.String()), append(described.Guards, reason)
+	}
 	memory := addMemory(&described, p, spec)
 	for _, priced := range sizesToPrice(p) {
 		compared, err := regret(p, spec, priced)
