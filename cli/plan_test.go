@@ -47,7 +47,7 @@ type planJSON struct {
 	Profile   report.Profile           `json:"profile"`
 	Bound     *float64                 `json:"lower_bound_ns"`
 	Fewest    *report.FewestCopies     `json:"fewest_copies"`
-	Advice    *experiment.Advice       `json:"advice"`
+	Advice    *layout.Advice           `json:"advice"`
 	Best      []experiment.Choice      `json:"best"`
 	TimedOut  bool                     `json:"best_timed_out"`
 	Wanted    int                      `json:"best_wanted"`

@@ -53,7 +53,8 @@ func (p *Program) CheckDevice() error {
 
 // deviceNeed returns the memory that a run needs on the device.
 func (p *Program) deviceNeed() Need {
-	need, counted := Need{Arena: p.deviceArenaSize}, map[constantData]bool{}
+	need, counted := Need{}, map[constantData]bool{}
+	need.Arena = p.deviceArenaSize
 	for _, storageIndex := range p.uploaded.storages {
 		constant := &p.storages[storageIndex]
 		if key := constant.constantData(); !counted[key] {

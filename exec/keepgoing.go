@@ -2,24 +2,18 @@ package exec
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
-	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file implements [Options.KeepGoing]. Compilation omits nodes that fail or do not fit into memory
-// ([compileWithOmissions]), and a run continues after failed steps ([stepFailures]). The outputs that depend on these
-// nodes and steps are missing. For example, if b fails in the graph
+// This file implements [Options.KeepGoing]: a run continues after failed steps ([stepFailures]). The outputs that
+// depend on these steps are missing. For example, if b fails in the graph
 //
 //	a = relu(x)    b = exp(a)    c = neg(b)    outputs a, c
 //
@@ -115,188 +109,6 @@ func missingCauses(g *graph.Graph, failed graph.Errors) map[*graph.Value]string 
 	return cause
 }
 
-// compileWithOmissions compiles as much of the graph as fits into memory. It omits nodes in rounds, the nodes with the
-// largest results first. Omitting a single node may not shrink the arena, because other values use the same memory. The
-// maximum number of nodes that a round omits is therefore doubled: 1, 2, 4 and so on, but at least minOmissions. Within
-// a round, binary search finds the smallest sufficient number.
-func compileWithOmissions(g *graph.Graph, options Options) (*Program, error) {
-	remaining, omissions := g, graph.Errors{} // the graph without the nodes omitted so far, and the reasons
-	for maxOmissions := 1; ; maxOmissions *= 2 {
-		program, err := compile(remaining, options)
-		if err == nil {
-			program.addMissingOutputs(g, omissions)
-			return program, nil
-		}
-		var memoryErr *MemoryError
-		if !errors.As(err, &memoryErr) {
-			return nil, err
-		}
-		described := describeShortage(remaining, memoryErr)
-		if described.minOmissions == 0 { // no node has results whose omission would help
-			return nil, err
-		}
-		var reasons graph.Errors
-		remaining, reasons = described.dropLargest(described.fewestOmissions(maxOmissions, options))
-		omissions = append(omissions, reasons...)
-	}
-}
-
-// shortage describes a graph that needs too much memory. For example, if 100 MB are left and nodes with results of 150,
-// 60 and 50 MB need 260 MB, the excess is 160 MB. minOmissions is then 2: the node of 150 MB, which alone exceeds the
-// limit, and the node of 60 MB, because 10 MB of the excess remain.
-type shortage struct {
-	graph *graph.Graph
-	err   *MemoryError
-	bytes map[*graph.Node]int // size of the results
-	order []*graph.Node       // nodes with results, in descending order of size
-	// minOmissions is a lower bound on the number of nodes to omit. It counts every node whose results alone exceed the
-	// limit. It also counts the largest other nodes, until their total size reaches the excess over the limit.
-	minOmissions int
-}
-
-// describeShortage describes why a graph does not fit into memory.
-func describeShortage(g *graph.Graph, memoryErr *MemoryError) *shortage {
-	s := &shortage{graph: g, err: memoryErr, bytes: map[*graph.Node]int{}}
-	for _, n := range g.Nodes {
-		for _, v := range n.Out {
-			if resultBytes := storageBytes(v); v.Alias == nil && resultBytes > 0 {
-				s.bytes[n] = sum(s.bytes[n], resultBytes)
-			}
-		}
-	}
-	s.order = slices.Collect(maps.Keys(s.bytes))
-	sorted.Func(s.order, func(first, second *graph.Node) int {
-		return cmp.Or(cmp.Compare(s.bytes[second], s.bytes[first]), strings.Compare(first.Name, second.Name))
-	})
-	excess := memoryErr.Need.Total() - memoryErr.Held - memoryErr.Left // bytes by which the need exceeds the limit
-	for _, n := range s.order {
-		if excess <= 0 && s.bytes[n] <= memoryErr.Left { // holds for all later nodes, too: they are not larger
-			break
-		}
-		excess -= s.bytes[n]
-		s.minOmissions++
-	}
-	return s
-}
-
-// fewestOmissions returns the smallest number of omissions with which the graph compiles, from minOmissions to
-// maxOmissions. If no number suffices, it returns the greatest number in this range. The next round then omits more
-// nodes.
-func (s *shortage) fewestOmissions(maxOmissions int, options Options) int {
-	maxAdditional := max(min(maxOmissions, len(s.order))-s.minOmissions, 0)
-	suffices := func(additional int) bool {
-		smaller, _ := s.dropLargest(s.minOmissions + additional)
-		_, err := compile(smaller, options)
-		return err == nil
-	}
-	return s.minOmissions + sort.Search(maxAdditional, suffices)
-}
-
-// dropLargest returns the graph without the count nodes that have the largest results, and the reason for each omitted
-// node. A node that depends on another omitted node is omitted too, and has no reason, even if its own results are
-// among the largest.
-func (s *shortage) dropLargest(count int) (*graph.Graph, graph.Errors) {
-	omitted := map[*graph.Node]*graph.Error{}
-	for _, n := range s.order[:count] {
-		omitted[n] = s.graph.NodeError(n, memoryErrorFor(s.bytes[n], s.err))
-	}
-	missing := map[*graph.Value]bool{}
-	for _, n := range s.graph.Nodes {
-		readsMissing := slices.ContainsFunc(n.In, func(arg graph.Arg) bool { return missing[arg.Value] })
-		if readsMissing {
-			delete(omitted, n)
-		}
-		if readsMissing || omitted[n] != nil {
-			for _, v := range n.Out {
-				missing[v] = true
-			}
-		}
-	}
-	reasons := make(graph.Errors, 0, len(omitted))
-	for _, n := range s.order[:count] {
-		if omitted[n] != nil {
-			reasons = append(reasons, omitted[n])
-		}
-	}
-	return s.graph.WithoutRejected(omitted), reasons
-}
-
-// memoryErrorFor returns the reason why a node with results of the given size is omitted. If the results alone would
-// fit into memory, the error also states the total need of the run.
-func memoryErrorFor(bytes int, memoryErr *MemoryError) error {
-	alone := &tensor.MemoryError{Bytes: bytes, Left: memoryErr.Left, Limit: memoryErr.Limit, From: memoryErr.From}
-	if bytes > memoryErr.Left {
-		return alone
-	}
-	return &jointMemoryError{alone, memoryErr.Need.Total()}
-}
-
-// jointMemoryError is the error of a value that fits into memory alone, but not together with the other values of the
-// run.
-type jointMemoryError struct {
-	*tensor.MemoryError
-	total int // memory that the run needs, in bytes
-}
-
-// Error gives the size of the value, the need of the run, and the limit.
-func (e *jointMemoryError) Error() string {
-	return fmt.Sprintf("the value takes %s of the %s of memory that a run needs: %v", machine.Bytes(e.Bytes),
-		machine.Bytes(e.total), machine.Limit{Available: e.Left, Total: e.Limit, Name: e.From})
-}
-
-// Unwrap returns the error without the total.
-func (e *jointMemoryError) Unwrap() error { return e.MemoryError }
-
-// Failed returns the errors of the nodes that were omitted at compilation.
-func (p *Program) Failed() graph.Errors { return slices.Clone(p.failed) }
-
-// addMissingOutputs adds missing outputs to the program: the outputs of the complete graph that the program does not
-// compute. omissions has the errors of the nodes that were omitted before the program was compiled.
-func (p *Program) addMissingOutputs(completeGraph *graph.Graph, omissions graph.Errors) {
-	p.failed = append(omissions, p.failed...)
-	if len(omissions) == 0 {
-		return
-	}
-	outputByName := map[string]graph.Output{}
-	for _, output := range p.outputs {
-		outputByName[output.Name] = output
-	}
-	p.outputs = slices.Clone(completeGraph.Outputs)
-	for i, output := range p.outputs {
-		if computed, ok := outputByName[output.Name]; ok {
-			p.outputs[i] = computed
-		} else {
-			p.omittedValues[output.Value] = true
-		}
-	}
-	p.completeGraph = completeGraph
-	p.outputPlan = planOutputs(p.outputs, p.omittedValues)
-	p.findDirectOutputs()
-}
-
-// omitIfDependent reports whether a node reads an omitted value. If so, it omits the node's results.
-func (p *Program) omitIfDependent(n *graph.Node) bool {
-	for _, arg := range n.In {
-		if arg.Kind == graph.TensorArg && p.omittedValues[arg.Value] {
-			p.omitResults(n)
-			return true
-		}
-	}
-	return false
-}
-
-// omitResults adds the results of a node to omittedValues, and frees their storages.
-func (p *Program) omitResults(n *graph.Node) {
-	for _, v := range n.Out {
-		p.omittedValues[v] = true
-		if p.storageIndex.At(v) > 0 {
-			storage := p.storageOf(v)          // v's own storage: with KeepGoing, no value is placed inside another
-			p.storages[storage].kind = inArena // so that runs do not allocate the storage as an output
-			p.storages[storage].bytes = 0
-		}
-	}
-}
-
 // findSourceSteps records for every step the steps that compute its operands.
 func (p *Program) findSourceSteps() {
 	stepOfNode := map[*graph.Node]int32{}
@@ -366,7 +178,7 @@ func (failures *stepFailures) markIfSourceLost(step int) bool {
 // computedOutputs returns, for each output of the program, whether it was computed. It returns nil if all outputs were
 // computed.
 func (failures *stepFailures) computedOutputs() []bool {
-	if len(failures.program.omittedValues) == 0 && !failures.anyFailed.Load() {
+	if !failures.anyFailed.Load() {
 		return nil
 	}
 	lostNodes := map[*graph.Node]bool{}
@@ -378,8 +190,7 @@ func (failures *stepFailures) computedOutputs() []bool {
 	computed := make([]bool, len(failures.program.outputs))
 	for i, output := range failures.program.outputs {
 		root := output.Value.Root()
-		computed[i] = !failures.program.omittedValues[output.Value] && !failures.program.omittedValues[root] &&
-			(root.Node == nil || !lostNodes[root.Node])
+		computed[i] = root.Node == nil || !lostNodes[root.Node]
 	}
 	return computed
 }
@@ -390,10 +201,5 @@ func (failures *stepFailures) runError(computed []bool) error {
 	for i, output := range failures.program.outputs {
 		isComputed[output.Name] = computed == nil || computed[i]
 	}
-	g := failures.program.completeGraph
-	if g == nil {
-		g = failures.program.graph
-	}
-	return IncompleteError(g, append(slices.Clone(failures.program.failed), failures.failed...),
-		func(name string) bool { return isComputed[name] })
+	return IncompleteError(failures.program.graph, failures.failed, func(name string) bool { return isComputed[name] })
 }

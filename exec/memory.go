@@ -74,7 +74,7 @@ func (p *Program) planMemory(ctx context.Context) {
 // output. For example, a step that replaces one row of a cache has a copy of the cache as its operand, and returns it.
 func (p *Program) findOutputMerges() {
 	p.mergedIntoOutput = make([]int32, len(p.storages))
-	if p.keepsGoing() { // an output would be lost with the memory of its operand
+	if p.keepsGoing { // an output would be lost with the memory of its operand
 		return
 	}
 	planner := &memoryPlanner{program: p}
@@ -228,7 +228,7 @@ func (p *Program) addStorages(g *graph.Graph) {
 			}
 		}
 	}
-	p.outputPlan = planOutputs(g.Outputs, nil)
+	p.outputPlan = planOutputs(g.Outputs)
 	for owner := range p.outputPlan.owned {
 		p.storages[p.storageOf(owner)].kind = inNewMemory
 	}

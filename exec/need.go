@@ -10,23 +10,18 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file computes the memory that a run needs, by purpose, and compares it with the limit. The need is compared
 // twice: a lower bound (minNeed) before the graph is compiled, and the exact need (computeNeed) afterwards.
 
-// Need is the memory of a run in bytes, by purpose.
+// Need is the memory of a run in bytes, by purpose: the document except its total and its largest values. Constants
+// contains the original data of packed constants that cannot be unpacked (Originals), and Packed the constants of
+// kernels.
 type Need struct {
-	Inputs    int // inputs
-	Constants int // constants in the graph's layout, and the original data of some packed constants (Originals)
-	Originals int // a part of Constants: original data that no run reads, kept because packed data cannot be unpacked
-	Packed    int // constants in the order in which kernels read them (packed), and constants of kernels
-	Arena     int // intermediate values and kernel scratch, which share one arena
-	Outputs   int // outputs, which outlive the run
-	Scratch   int // per-worker memory, for all workers
-	// DeviceConstants and DeviceArena are in the memory of the device, and not part of Total.
-	DeviceConstants, DeviceArena int
+	report.Memory
 	// Largest lists the largest values in descending order of size. Values in the arena need not be live at the same
 	// time.
 	Largest []Holding
@@ -34,10 +29,8 @@ type Need struct {
 
 // Holding is a value that takes memory.
 type Holding struct {
-	Kind  string // "input", "constant", "packed weight", "output" or "value"
-	Name  string
-	Meta  tensor.Meta
-	Bytes int
+	report.Holding // Kind is "input", "constant", "packed weight", "output" or "value"
+	Meta           tensor.Meta
 }
 
 // String describes the value and its size.
@@ -55,7 +48,7 @@ func (n *Need) addHolding(kind string, v *graph.Value, bytes int) {
 	if bytes == 0 || !isAmongLargest {
 		return
 	}
-	n.Largest = append(n.Largest, Holding{Kind: kind, Name: v.Name, Meta: v.Meta, Bytes: bytes})
+	n.Largest = append(n.Largest, Holding{report.Holding{Kind: kind, Name: v.Name, Bytes: bytes}, v.Meta})
 	n.sortLargest()
 }
 
@@ -213,8 +206,8 @@ func (p *Program) Need() Need {
 // or packed constant.
 func (p *Program) computeNeed() {
 	onDevice := p.deviceNeed()
-	need := Need{Arena: p.arenaSize, Scratch: p.workerBytes * p.threads, DeviceConstants: onDevice.Constants,
-		DeviceArena: onDevice.Arena}
+	need := Need{Memory: report.Memory{Arena: p.arenaSize, Scratch: p.workerBytes * p.threads,
+		DeviceConstants: onDevice.Constants, DeviceArena: onDevice.Arena}}
 	counted := map[*tensor.Storage]bool{} // constants that share memory count once
 	for _, storage := range p.storages {
 		if storage.place != tensor.Host {
@@ -275,7 +268,7 @@ func minNeed(g *graph.Graph) Need {
 	for _, v := range g.Constants {
 		n.Constants = sum(n.Constants, storageBytes(v))
 	}
-	outputs := planOutputs(g.Outputs, nil)
+	outputs := planOutputs(g.Outputs)
 	n.Outputs = outputs.copyBytes()
 	for _, node := range g.Nodes {
 		for _, v := range node.Out {

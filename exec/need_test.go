@@ -142,7 +142,7 @@ func TestKeepGoingWithinALimit(t *testing.T) {
 	require.NoError(t, g.Err())
 	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 1000), "w": tensor.Zeros(tensor.Float32, 1000, 1)}
 	for limit, least := range map[int]int{1 << 20: 41, 100_000: 15, 1000: 0} {
-		p, err := exec.Compile(g, exec.Options{Threads: 1, KeepGoing: true, MemoryLimit: limit})
+		p, err := compileParts(g, nil, exec.Options{Threads: 1, KeepGoing: true, MemoryLimit: limit})
 		if least == 0 {
 			assert.Error(t, err, "the inputs alone are more")
 			continue
@@ -166,10 +166,13 @@ func TestTooMuchTogether(t *testing.T) {
 		g.Output(fmt.Sprintf("y%d", i), g.Apply("half", nil, x)[0])
 	}
 	require.NoError(t, g.Err())
-	p, err := exec.Compile(g, exec.Options{Threads: 1, KeepGoing: true, MemoryLimit: 3500})
+	p, err := compileParts(g, nil, exec.Options{Threads: 1, KeepGoing: true, MemoryLimit: 3500})
 	require.NoError(t, err)
-	require.Len(t, p.Failed(), 2)
-	for _, e := range p.Failed() {
+	_, err = p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 250)})
+	var part *exec.Incomplete
+	require.ErrorAs(t, err, &part)
+	require.Len(t, part.Failed, 2)
+	for _, e := range part.Failed {
 		var one *tensor.MemoryError
 		require.ErrorAs(t, e, &one)
 		assert.Equal(t, 1000, one.Bytes)

@@ -84,8 +84,8 @@ type outputPlan struct {
 	copyOf []int                 // by output: 1 + index of the copy that contains it, or 0 for an output without a copy
 }
 
-// planOutputs plans the memory of outputs. The values in omitted are not computed.
-func planOutputs(outputs []graph.Output, omitted map[*graph.Value]bool) outputPlan {
+// planOutputs plans the memory of outputs.
+func planOutputs(outputs []graph.Output) outputPlan {
 	plan := outputPlan{owned: map[*graph.Value]bool{}, copyOf: make([]int, len(outputs))}
 	// Outputs may share memory if they share it in the graph as given, and after the passes.
 	type sharedMemory struct {
@@ -99,7 +99,7 @@ func planOutputs(outputs []graph.Output, omitted map[*graph.Value]bool) outputPl
 		owner := output.Value.BufferOwner()
 		isInput := owner.Node == nil && owner.Const == nil
 		isStored := output.Value.Root().ContainedIn == owner // in a cache
-		if omitted[output.Value] || isInput && (isStored || output.Base == "" || output.Base == owner.Name) {
+		if isInput && (isStored || output.Base == "" || output.Base == owner.Name) {
 			continue
 		}
 		shared := sharedMemory{owner: owner, base: output.Base}
@@ -229,7 +229,7 @@ func onceEach(t *tensor.Tensor) *tensor.Tensor {
 // overwritten by at most one output.
 func (m *memoryPlanner) overwriteInputs(i int) {
 	p := m.program
-	if p.keepsGoing() {
+	if p.keepsGoing {
 		return
 	}
 	step := &p.steps[i]

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -78,11 +78,8 @@ type Program struct {
 	caches           []cache        // inputs that steps extend: see outputs.go
 	readsStorage     bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
 
-	// The following fields are nil without [Options.KeepGoing].
-	failed        graph.Errors          // errors of nodes that were omitted at compilation
-	sourceSteps   [][]int32             // indexed by step: the steps that compute its operands
-	omittedValues map[*graph.Value]bool // results of nodes that were omitted at compilation
-	completeGraph *graph.Graph          // the graph before nodes were omitted for lack of memory; nil if none were
+	keepsGoing  bool      // see [Options.KeepGoing]
+	sourceSteps [][]int32 // indexed by step: the steps that compute its operands; nil unless keepsGoing
 
 	mu           sync.Mutex // protects the fields below
 	idleSessions []*Session // for the next runs
@@ -109,8 +106,8 @@ type call struct {
 	firstPtr, ptrCount int32                       // index of its first address as in step, and number of its addresses
 }
 
-// Compile compiles a planned graph: passes.Run has chosen its layouts. If a node has no kernel, Compile fails with an
-// error that names the node. If memory is insufficient, it fails with a [*MemoryError].
+// Compile compiles a planned graph: passes.Run has chosen its layouts. If nodes have no kernels, Compile fails with a
+// [graph.Errors] that names these nodes. If memory is insufficient, it fails with a [*MemoryError].
 func Compile(g *graph.Graph, options Options) (*Program, error) {
 	if g == nil {
 		return nil, errors.New("the graph to compile is nil")
@@ -125,16 +122,8 @@ func Compile(g *graph.Graph, options Options) (*Program, error) {
 	if err := g.Err(); err != nil {
 		return nil, err
 	}
-	if options.KeepGoing {
-		return compileWithOmissions(g, options) // calls compile for smaller graphs until the memory suffices
-	}
-	return compile(g, options)
-}
-
-// compile compiles a graph. A program with one worker gets pipelined groups: sequences of steps whose chunks are
-// interleaved. Groups need more memory. If the memory does not suffice, compile compiles the graph again without
-// groups.
-func compile(g *graph.Graph, options Options) (*Program, error) {
+	// A program with one worker gets pipelined groups: sequences of steps whose chunks are interleaved. Groups need more
+	// memory. If the memory does not suffice, the graph is compiled again without groups.
 	pipelined := options.Threads == 1 && !options.KeepGoing
 	program, err := compileSteps(g, options, pipelined)
 	if pipelined && errors.As(err, new(*MemoryError)) {
@@ -155,7 +144,7 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	}
 	program := &Program{
 		graph: g, inputs: g.Inputs, outputs: g.Outputs,
-		threads: options.Threads, tracer: SafeTracer(options.Tracer),
+		threads: options.Threads, tracer: SafeTracer(options.Tracer), keepsGoing: options.KeepGoing,
 		storageIndex: graph.NewByValue[int32](g),
 		pool:         cmp.Or(options.Pool, new(tensor.Pool)), uploads: cmp.Or(options.Uploads, new(Uploads)),
 		memoryPlans: options.MemoryPlans,
@@ -170,9 +159,6 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	}
 	program.addStorages(g)
 	program.steps, program.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
-	if options.KeepGoing {
-		program.omittedValues = map[*graph.Value]bool{} // see keepsGoing
-	}
 	if err := program.addSteps(g, options); err != nil {
 		return nil, err
 	}
@@ -197,33 +183,27 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	return program, nil
 }
 
-// keepsGoing reports whether [Options.KeepGoing] was set at compilation.
-func (p *Program) keepsGoing() bool { return p.omittedValues != nil }
-
-// addSteps adds a step for each node that is not a view. If a node fails, addSteps returns the error. With KeepGoing,
-// it records the error instead, and omits the results of the node.
+// addSteps adds a step for each node that is not a view. The error names all nodes that have no kernel.
 func (p *Program) addSteps(g *graph.Graph, options Options) error {
-	kernels := lowerAll(g, options)
-	p.kernels = kernels
+	p.kernels = lowerAll(g, options)
+	var failed graph.Errors
 	for i, n := range g.Nodes {
 		interrupt.Check(options.Context)
-		isOmitted := p.keepsGoing() && p.omitIfDependent(n)
-		if isOmitted || n.IsView() { // the node has no step
+		if n.IsView() {
 			continue
 		}
-		err := kernels[i].err
+		err := p.kernels[i].err
 		if err == nil {
-			err = p.addStep(n, kernels[i].kernel)
+			err = p.addStep(n, p.kernels[i].kernel)
 		}
 		if err != nil {
-			if !p.keepsGoing() {
-				return g.NodeError(n, err)
-			}
-			p.failed = append(p.failed, g.NodeError(n, err))
-			p.omitResults(n)
+			failed = append(failed, g.NodeError(n, err))
 		}
 	}
-	if p.keepsGoing() {
+	if len(failed) > 0 {
+		return failed
+	}
+	if p.keepsGoing {
 		p.findSourceSteps()
 	}
 	return nil
@@ -254,17 +234,14 @@ func (p *Program) addStep(n *graph.Node, kernel *graph.Kernel) (err error) {
 	return nil
 }
 
-// Step describes one kernel call of a program.
+// Step describes one kernel call of a program. Only the fields Name, Ops, Op, Impl, Strides and Buffer of its document
+// are set: the others depend on the plan.
 type Step struct {
-	Name string
-	Ops  []string // names of the nodes that it computes, several for a fused node
+	report.Step
 	Node *graph.Node
 	Loop graph.Loop // nil unless the kernel is a pointwise loop
 	// Code lists the compiled loops of the kernel; nil if there are none.
-	Code    func() []expr.Listing
-	Strides []int // strides of the first output in elements
-	Buffer  int   // number of the first output's storage; equal numbers mean the same memory
-	Bytes   int   // total size of the outputs
+	Code func() []expr.Listing
 }
 
 // StepCount returns the number of steps. It returns 0 for nil.
@@ -281,16 +258,19 @@ func (p *Program) Steps() []Step {
 	for i, step := range p.steps {
 		n := step.node
 		names[i] = n.Name
-		bytes := 0
-		for _, v := range n.Out {
-			bytes += v.Meta.Bytes()
-		}
-		ops := names[i : i+1 : i+1] // a list of one name, without an allocation for each step
+		described := &steps[i]
+		*described = Step{Node: n, Loop: step.kernel.Loop, Code: step.kernel.Code}
+		described.Name, described.Ops = n.Name, names[i:i+1:i+1] // a list of one name, without an allocation for each step
 		if fused, isFused := n.Attrs.(*fusion.Fusion); isFused {
-			ops = fused.Names()
+			described.Ops = fused.Names()
 		}
-		steps[i] = Step{Name: n.Name, Ops: ops, Node: n, Loop: step.kernel.Loop, Code: step.kernel.Code,
-			Strides: n.Out[0].Meta.Strides, Buffer: p.storageOf(n.Out[0]), Bytes: bytes}
+		if len(described.Ops) == 1 {
+			described.Op = n.Op.Name
+		}
+		if n.Impl != nil {
+			described.Impl = n.Impl.Name
+		}
+		described.Strides, described.Buffer = n.Out[0].Meta.Strides, p.storageOf(n.Out[0])
 	}
 	return steps
 }
@@ -336,9 +316,8 @@ type Options struct {
 	// InputsInMemory means that the inputs of the run are in memory at compilation. Their memory is then not counted
 	// twice.
 	InputsInMemory bool
-	// KeepGoing continues after failures. A node that cannot be compiled or that fails in a run is omitted together
-	// with its dependents. Nodes whose results do not fit into memory are omitted, too. If nodes are omitted, the error
-	// of a run is an [*Incomplete].
+	// KeepGoing continues a run after failed steps. The steps that depend on a failed step are omitted, and the error of
+	// the run is an [*Incomplete].
 	KeepGoing bool
 	// Pool provides the memory of results, and takes it back when results are released. Nil means that the program has
 	// its own pool.
@@ -383,10 +362,8 @@ type loweredNode struct {
 // if some nodes take a thousand times as long as others, and large enough to amortize the start of workers.
 const lowerBatch = 16
 
-// lowerAll compiles (lowers) the kernels of all nodes in parallel, one for all nodes that are alike, and then links their machine code in one operation.
-// The number of workers affects only [joinChunks], which joins chunks of a kernel. If the compilation of a node fails,
-// later nodes may remain without kernels. With Options.KeepGoing, all nodes are lowered. All nodes before the first
-// failing node are always lowered.
+// lowerAll compiles (lowers) the kernels of all nodes in parallel, one for all nodes that are alike, and then links
+// their machine code in one operation. The number of workers affects only [joinChunks], which joins chunks of a kernel.
 func lowerAll(g *graph.Graph, options Options) []loweredNode {
 	list, alike := make([]loweredNode, len(g.Nodes)), options.Alike
 	for i, first := range alike {
@@ -398,10 +375,8 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 	if len(alike) != len(g.Nodes) {
 		alike = g.Alike(nil)
 	}
-	var firstFailed atomic.Int64 // index of the first node known to fail
-	firstFailed.Store(int64(len(list)))
 	lowerRange := func(begin, end int) {
-		for i := begin; i < end && int64(i) < firstFailed.Load(); i++ {
+		for i := begin; i < end; i++ {
 			n := g.Nodes[i]
 			switch {
 			case options.Base != nil && !options.Changed(i):
@@ -411,18 +386,11 @@ func lowerAll(g *graph.Graph, options Options) []loweredNode {
 				continue
 			}
 			list[i].kernel, list[i].err = lower(options.Context, n, options.Threads)
-			if list[i].err == nil || options.KeepGoing {
-				continue
-			}
-			// firstFailed = min(firstFailed, i), atomically
-			for known := firstFailed.Load(); int64(i) < known && !firstFailed.CompareAndSwap(known, int64(i)); {
-				known = firstFailed.Load()
-			}
 		}
 	}
 	forEachBatch(len(list), options.Threads, lowerRange)
 	for i, first := range alike {
-		if list[i] == (loweredNode{}) {
+		if list[i].kernel == nil && list[i].err == nil {
 			list[i] = list[first]
 		}
 	}

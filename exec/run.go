@@ -342,7 +342,7 @@ func (p *Program) NewSession() *Session {
 	session.in, session.out = make([]*tensor.Tensor, len(p.inputs)), make([]*tensor.Tensor, len(p.outputs))
 	session.sectionRun.prepare(p)
 	session.sectionRun.job.Help = session.runHelper
-	if p.keepsGoing() {
+	if p.keepsGoing {
 		session.stepFailures = &stepFailures{program: p, lostSteps: make([]atomic.Bool, len(p.steps))}
 	}
 	for i := range session.workers {
@@ -485,8 +485,7 @@ func (p *Program) DropSessions() {
 // memory of the pool. Inputs with another layout than the graph declares are copied.
 //
 // A storage is the memory of a root value and its views. The storage of an output is new in each run (inNewMemory), in
-// the arena (inArena), an input's tensor (inInput), or a constant's tensor (inConst): see outputs.go. Omitted values
-// are results of nodes that were omitted at compilation (Options.KeepGoing).
+// the arena (inArena), an input's tensor (inInput), or a constant's tensor (inConst): see outputs.go.
 
 // findDirectOutputs finds the outputs that a step can write directly into the caller's tensor. Such an output has
 // memory of its own in each run (inNewMemory). The output covers all bytes of its root value, so that the step writes
@@ -494,8 +493,7 @@ func (p *Program) DropSessions() {
 func (p *Program) findDirectOutputs() {
 	p.directOutputs = make([]bool, len(p.outputs))
 	for i, output := range p.outputs {
-		isComputed := !p.omittedValues[output.Value] && output.Value.Meta.Numel() > 0
-		p.directOutputs[i] = isComputed && p.storages[p.storageOf(output.Value)].kind == inNewMemory &&
+		p.directOutputs[i] = output.Value.Meta.Numel() > 0 && p.storages[p.storageOf(output.Value)].kind == inNewMemory &&
 			coversRoot(output.Value)
 	}
 }
@@ -514,7 +512,7 @@ func (s *Session) allocateOutputs(inputs, outputs []*tensor.Tensor) error {
 	program := s.program
 	for i, given := range outputs {
 		output := program.outputs[i]
-		if given == nil || program.omittedValues[output.Value] {
+		if given == nil {
 			continue
 		}
 		meta := output.Value.Meta

@@ -226,7 +226,7 @@ func TestTracerSeesFailures(t *testing.T) {
 			rec := &recorder{}
 			o := rec.options(threads)
 			o.KeepGoing = true
-			p, err := exec.Compile(g, o)
+			p, err := exec.Compile(withKernels(g), o)
 			require.NoError(t, err)
 			_, err = p.Run(t.Context(), in)
 			runs := follow(t, rec.take())

@@ -141,25 +141,14 @@ func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
 	return model.Sensitive()
 }
 
-// Advice lists changes of input and output layouts that reduce the cost: see [layout.Advise]. The caller can make these
-// changes without a change to the graph.
-type Advice struct {
-	Tried    int           `json:"tried" doc:"The number of changes that were priced."`
-	Possible int           `json:"possible" doc:"The number of possible changes."`
-	Hints    []layout.Hint `json:"hints" doc:"The changes, the largest saving first."`
-}
-
-// Advise prices other layouts of inputs and outputs. It plans the graph up to 32 times.
-func Advise(p *graphrun.Program) (*Advice, error) {
+// Advise prices other layouts of inputs and outputs, which the caller can change without a change to the graph. It plans
+// the graph up to 32 times.
+func Advise(p *graphrun.Program) (*layout.Advice, error) {
 	problem, err := (*program.Program)(p).Problem()
 	if err != nil {
 		return nil, err
 	}
-	advised, err := layout.Advise(problem)
-	if err != nil {
-		return nil, err
-	}
-	return &Advice{advised.Tried, advised.Possible, program.NotNil(advised.Hints)}, nil
+	return layout.Advise(problem)
 }
 
 // SizeRanges lists ranges of sizes. All sizes of a range have the same plan.

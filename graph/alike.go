@@ -56,7 +56,7 @@ func (n *Node) appendCallKey(key []byte) []byte {
 				return other.Kind == TensorArg && other.Value.BufferOwner() == arg.Value.BufferOwner()
 			}
 			isSame := func(other Arg) bool { return other.Value == arg.Value }
-			key = appendMeta(key, arg.Meta())
+			key = appendMeta(append(key, byte(arg.Value.Place())), arg.Meta())
 			key = binary.AppendVarint(key, int64(i-slices.IndexFunc(n.In, isSame)))
 			key = binary.AppendVarint(key, int64(i-slices.IndexFunc(n.In, isInSameMemory)))
 		case NumberArg:

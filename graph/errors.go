@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -88,16 +89,16 @@ func (e Errors) Sort() {
 // maxErrors is the maximum number of errors that [Graph.Sort] or [Verify] collects for one graph.
 const maxErrors = 100
 
-// RootErrors returns the errors of [Graph.InferAll], sorted by place. It omits nodes that were rejected only because
-// they depend on a rejected node.
+// RootErrors returns the errors of rejected nodes, such as those of [Graph.InferAll], sorted by place. It omits nodes
+// that depend on a rejected node. Adjacent nodes may have one error.
 func (g *Graph) RootErrors(rejected map[*Node]*Error) Errors {
 	var list Errors
+	lost := maps.Clone(rejected) // the rejected nodes and their dependents
 	for _, n := range g.Nodes {
 		e := rejected[n]
-		if e == nil {
-			continue
-		}
-		if _, isDependent := e.Err.(*dependencyError); !isDependent {
+		if err := n.dependsOn(lost); err != nil {
+			lost[n] = &Error{Err: err}
+		} else if e != nil && (len(list) == 0 || list[len(list)-1] != e) {
 			list = append(list, e)
 		}
 	}

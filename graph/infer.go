@@ -49,18 +49,10 @@ func (g *Graph) InferAll() map[*Node]*Error {
 func (n *Node) dependsOn(rejected map[*Node]*Error) error {
 	for i := range n.dependencyCount() {
 		if v := n.dependency(i); v != nil && v.Node != nil && rejected[v.Node] != nil {
-			return &dependencyError{v.Name}
+			return fmt.Errorf("depends on %q, which was rejected", v.Name)
 		}
 	}
 	return nil
-}
-
-// dependencyError is the error of a node that depends on a rejected node.
-type dependencyError struct{ operand string }
-
-// Error names the operand that was rejected.
-func (e *dependencyError) Error() string {
-	return fmt.Sprintf("depends on %q, which was rejected", e.operand)
 }
 
 // Infer sets the types and aliases of the node's outputs from its operands, as eager PyTorch does, and then applies the

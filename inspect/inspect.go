@@ -298,9 +298,7 @@ func (o *Outcome) addStep(v *graph.Value, p *exec.Program, plan *passes.Plan) {
 			continue
 		}
 		o.Step, o.What = candidate.Name, "a separate step computes it"
-		if candidate.Node.Impl != nil {
-			o.Impl, o.Device = candidate.Node.Impl.Name, plan.DeviceOf(candidate.Node)
-		}
+		o.Impl, o.Device = candidate.Impl, plan.DeviceOf(candidate.Node)
 		if len(candidate.Ops) > 1 {
 			o.With = slices.DeleteFunc(slices.Clone(candidate.Ops), func(name string) bool { return name == v.Node.Name })
 			o.What = fmt.Sprintf("one loop computes it together with %s", strings.Join(o.With, ", "))

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/sym"
@@ -61,48 +60,14 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 }
 
 // Usage tells how the runs of a program got their plans.
-type Usage struct {
-	Plans   int     // how often the graph, or a part of it, was planned; sizes that repeat or share a plan add nothing
-	Classes []Class // the classes of sizes that runs have met, in the order of their plans
-}
+type Usage = program.Usage
 
-// Class is a set of sizes that share a plan. A run with new sizes of the class evaluates the plan at these sizes.
-type Class struct {
-	Anchor   map[string]int // the sizes for which the plan was made, by symbol
-	Holds    []string       // the guards: conditions that all sizes of the class satisfy
-	Guards   []Guard        // what requires each condition, in the same order
-	Bindings int            // number of sets of sizes for which the plan was evaluated
-}
+// ClassUsage describes a set of sizes that share a plan.
+type ClassUsage = program.ClassUsage
 
 // UsageOf returns the use of plans so far. Classes are listed once a run has met a size other than an anchor. It
 // returns nothing for a nil program.
-func UsageOf(p *graphrun.Program) Usage {
-	if p == nil {
-		return Usage{}
-	}
-	internal := (*program.Program)(p)
-	used := internal.Usage()
-	usage := Usage{Plans: used.Plans}
-	for _, class := range used.Classes {
-		described := Class{Anchor: internal.SizesByName(class.Anchor), Bindings: class.Bindings}
-		described.Holds, described.Guards = describeGuards(class.Guards)
-		usage.Classes = append(usage.Classes, described)
-	}
-	return usage
-}
-
-// describeGuards returns the conditions of guards and their reasons.
-func describeGuards(guards []graph.Guard) (holds []string, reasons []Guard) {
-	holds, reasons = []string{}, []Guard{}
-	for _, g := range guards {
-		reason := Guard{Binds: g.Binds}
-		if g.Node != nil {
-			reason.Node, reason.Op = g.Node.Name, g.Node.Op.Name
-		}
-		holds, reasons = append(holds, g.Cond.String()), append(reasons, reason)
-	}
-	return holds, reasons
-}
+func UsageOf(p *graphrun.Program) Usage { return (*program.Program)(p).Usage() }
 
 // mainSpecializations returns the specializations for the hints or, without hints, for the nondegenerate sizes (see
 // [program.Program.NondegenerateSizes]) or the assumed sizes. Together they cover nearly all sizes.
@@ -125,12 +90,19 @@ func mainSpecializations(p *program.Program) (list []*program.Specialization) {
 
 // describe returns the report of one specialization, with its regret at each size that is priced.
 func describe(p *program.Program, spec *program.Specialization) Specialization {
-	described := Specialization{Hint: p.SizesByName(spec.Hint), Copies: len(spec.Plan.Copies), Regret: []Regret{}}
+	described := Specialization{Hint: p.SizesByName(spec.Hint), Copies: len(spec.Plan.Copies), Regret: []Regret{},
+		Holds: []string{}, Guards: []Guard{}}
 	guards, err := spec.Guards(context.Background(), p)
 	if err != nil {
 		described.Unknown = err.Error()
 	}
-	described.Holds, described.Guards = describeGuards(guards)
+	for _, g := range guards {
+		reason := Guard{Binds: g.Binds}
+		if g.Node != nil {
+			reason.Node, reason.Op = g.Node.Name, g.Node.Op.Name
+		}
+		described.Holds, described.Guards = append(described.Holds, g.Cond.String()), append(described.Guards, reason)
+	}
 	memory := addMemory(&described, p, spec)
 	for _, priced := range sizesToPrice(p) {
 		compared, err := regret(p, spec, priced)

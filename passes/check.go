@@ -27,7 +27,6 @@ type checker struct {
 	inputs          map[string]*tensor.Tensor
 	expectedOutputs map[string]*tensor.Tensor // by name of the output, without outputs that cannot be evaluated
 	unchecked       []report.Unchecked
-	partialOutputs  bool            // passes may remove outputs: see [Options.KeepGoing]
 	copies          map[string]bool // non-constant copies, by node name; nil before layouts are chosen
 	evaluated       *snapshot       // the graph at the last correct evaluation
 }
@@ -184,9 +183,6 @@ func (c *checker) checkAfter(g *graph.Graph, properties graph.Props, pass Pass) 
 	}
 	c.evaluated = current
 	for _, name := range sorted.Keys(c.expectedOutputs) {
-		if got[name] == nil && c.partialOutputs {
-			continue
-		}
 		if got[name] == nil {
 			return fmt.Errorf("output %q can no longer be evaluated", name)
 		}

@@ -165,7 +165,7 @@ func (d *Decisions) equalLayouts(other *Decisions) bool {
 		}
 		return true
 	}
-	if a.incomplete || b.incomplete || !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
+	if !equalCopies(a.Inputs, b.Inputs) || !equalCopies(a.Outputs, b.Outputs) {
 		return false
 	}
 	for i := range a.Choices {
@@ -245,9 +245,6 @@ type storedLayout struct {
 	Inputs, Outputs []int
 	Copies          []storedCopy
 	Final           bool // the assignment decides which copy nodes are removed; other copy nodes stay
-
-	incomplete  bool   // nodes failed, or outputs are missing
-	lostOutputs []bool // by output: whether it is missing because of failures
 }
 
 // storedChoice is the encoded form of a [layout.Choice].
@@ -273,10 +270,10 @@ type storedCopy struct {
 	Why         string       // the reason, for users
 }
 
-// Encode encodes the decisions for [DecodeDecisions]. It fails for decisions with failed nodes.
+// Encode encodes the decisions for [DecodeDecisions].
 func (d *Decisions) Encode() ([]byte, error) {
-	if d == nil || d.layout == nil || d.layout.incomplete {
-		return nil, errors.New("only complete decisions can be encoded")
+	if d == nil || d.layout == nil {
+		return nil, errors.New("there are no decisions to encode")
 	}
 	encoded := storedDecisions{Groups: d.groups, Nodes: d.nodes, Placed: sortedMembers(d.placedValues),
 		Layout: *d.layout}
@@ -337,8 +334,7 @@ func setOf(list []int) map[int]bool {
 func encodeLayout(assignment *layout.Assignment) *storedLayout {
 	encoder := layoutEncoder{indices: map[*layout.Copy]int{}}
 	encoded := &storedLayout{Inputs: encoder.copies(assignment.Inputs), Outputs: encoder.copies(assignment.Outputs),
-		Final: assignment.Final, lostOutputs: assignment.LostOutputs,
-		incomplete: len(assignment.Failed) > 0 || slices.Contains(assignment.LostOutputs, true)}
+		Final: assignment.Final}
 	for i := range assignment.Nodes {
 		choice := &assignment.Nodes[i]
 		stored := storedChoice{Order: []byte(choice.Walk.LoopOrder), In: encoder.copies(choice.In),
@@ -402,8 +398,7 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 		}
 		return nonempty(list)
 	}
-	assignment := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final,
-		LostOutputs: l.lostOutputs}
+	assignment := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final}
 	for i, storedChoice := range l.Choices {
 		choice := layout.Choice{Walk: storedChoice.walk(), In: listOf(storedChoice.In),
 			ResultCopies: listOf(storedChoice.Results), ExactStrides: storedChoice.Exact, Removed: storedChoice.Drop}

@@ -43,6 +43,8 @@ func TestDecompose(t *testing.T) {
 	assert.Equal(t, []int{1, 3}, p.Graph.Value("o").Meta.Strides)
 }
 
+type nothing struct{}
+
 // double is y = x + x as a composite op whose Decompose is the test's.
 func double(t *testing.T, parts func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error)) *graph.Graph {
 	o, err := fusion.Define(graph.Op{
@@ -108,10 +110,6 @@ func TestWrongParts(t *testing.T) {
 		g := double(t, parts)
 		_, err := passes.Run(g, passes.Options{})
 		assert.ErrorContains(t, err, `node "d" (double): `+want)
-		p, err := passes.Run(g, passes.Options{KeepGoing: true, Check: true})
-		require.NoError(t, err)
-		assert.Len(t, p.Failed, 1)
-		assert.Equal(t, []string{"neg"}, ops(p))
 	}
 	// The names that refused parts had are free again.
 	g := double(t, func(p *graph.Parts, c *graph.Call) ([]*graph.Value, error) {

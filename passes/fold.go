@@ -29,9 +29,8 @@ const expandedLimit = 1 << 22
 
 // foldConstants computes nodes whose operands are all constants, such as the conversion of a weight to another layout
 // or dtype. For example, in y = conv(x, to(w, float16)), the node `to` becomes a constant, and w is dropped if nothing
-// else reads it. A node is instead computed in each run in three cases:
+// else reads it. A node is instead computed in each run in two cases:
 //   - its results exceed the memory budget;
-//   - it fails, and keepGoing is set;
 //   - it has no kernel for its current layouts, which later passes may change.
 func foldConstants(plan *Plan) error {
 	plan.nodesToFold = plan.decidedFolds()
@@ -104,7 +103,7 @@ func (p *Plan) resultsIfFolded(n *graph.Node) ([]*tensor.Tensor, error) {
 		return nil, nil
 	}
 	data, err := p.foldResults(n)
-	if err != nil && (p.keepGoing || errors.As(err, new(*noKernelError)) || errors.As(err, new(*tensor.MemoryError))) {
+	if errors.As(err, new(*noKernelError)) || errors.As(err, new(*tensor.MemoryError)) {
 		return nil, nil
 	}
 	return data, err

@@ -40,8 +40,7 @@ func chooseLayouts(plan *Plan) error {
 	problem := layout.NewProblem(plan.Graph, plan.profile)
 	// The plan reports costs by the prices that the strategy uses.
 	plan.profile, plan.profileAdjusted = problem.Profile, true
-	problem.KeepGoing, problem.Exact = plan.keepGoing, plan.exact
-	problem.SolveLimit, problem.Slack, problem.Device = plan.solveLimit, plan.slack, plan.device
+	problem.Exact, problem.SolveLimit, problem.Slack, problem.Device = plan.exact, plan.solveLimit, plan.slack, plan.device
 	if plan.exact {
 		plan.noteExact()
 	}
@@ -52,7 +51,6 @@ func chooseLayouts(plan *Plan) error {
 	if err != nil {
 		return err
 	}
-	plan.Failed = append(plan.Failed, assignment.Failed...)
 	plan.strategyChoseCopies = assignment.Final // if true, elideCopies removes only copy nodes that make views
 	plan.Model, plan.Solution, plan.Preference = assignment.Model, assignment.Solution, assignment.Preference
 	plan.placementsChosen = graph.NewByValue[bool](plan.Graph)
@@ -130,8 +128,7 @@ func newLayouter(plan *Plan) *layouter {
 }
 
 // apply rebuilds the graph with the choices and the copies of an assignment: first the copies of inputs, then each node
-// with its copies, then the outputs. Nodes and outputs that are missing because a node failed (assignment.Lost,
-// assignment.LostOutputs) are omitted.
+// with its copies, then the outputs.
 func (l *layouter) apply(assignment *layout.Assignment) error {
 	nodes := l.graph.Nodes
 	l.nodes = make([]*graph.Node, 0, len(nodes)+len(nodes)/8)
@@ -140,9 +137,6 @@ func (l *layouter) apply(assignment *layout.Assignment) error {
 	}
 	for i, n := range nodes {
 		interrupt.Check(l.plan.ctx)
-		if len(n.Out) > 0 && assignment.Lost[n.Out[0]] {
-			continue
-		}
 		if err := l.applyChoice(n, &assignment.Nodes[i]); err != nil {
 			return l.graph.NodeError(n, err)
 		}
@@ -354,9 +348,6 @@ func (l *layouter) insertResultCopies(n *graph.Node, choice *layout.Choice) erro
 // insertOutputCopies inserts the copies of outputs, and returns the outputs of the resulting graph.
 func (l *layouter) insertOutputCopies(assignment *layout.Assignment) (outputs []graph.Output, err error) {
 	for i, output := range l.graph.Outputs {
-		if i < len(assignment.LostOutputs) && assignment.LostOutputs[i] || assignment.Lost[output.Value] {
-			continue
-		}
 		if outputCopy := assignment.Outputs[i]; outputCopy != nil {
 			copied, err := l.valueOf(outputCopy)
 			if err != nil {

@@ -41,7 +41,7 @@ func packConstants(p *Plan) error {
 	for i, n := range p.Graph.Nodes {
 		interrupt.Check(p.ctx)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isPackable) {
-			if err := packing.packOperands(n, i); err != nil && !p.keepGoing { // with keepGoing, compilation reports the error
+			if err := packing.packOperands(n, i); err != nil {
 				return p.Graph.NodeError(n, err)
 			}
 		}

@@ -102,7 +102,7 @@ func (p *Plan) checkPins(layoutsChosen bool) error {
 	for _, pinned := range p.pins { // the pinned values themselves
 		v := valueOf[pinned.name]
 		if v == nil {
-			if p.keepGoing || !pinned.isNode { // the node has failed, or a folded copy has replaced the input or constant
+			if !pinned.isNode { // a folded copy has replaced the input or constant
 				continue
 			}
 			return pinError(pinned.name, pinned.pin, "the plan has no value %q", pinned.name)

@@ -186,20 +186,12 @@ func (p Pass) isBuiltin() bool {
 	})
 }
 
-// inferTypes infers the graph. If the plan keeps going after errors, it removes the rejected nodes from the graph.
+// inferTypes infers the graph.
 func inferTypes(plan *Plan) error {
 	if plan.inferred {
 		return nil
 	}
-	if !plan.keepGoing {
-		return plan.Graph.Infer()
-	}
-	if rejected := plan.Graph.InferAll(); len(rejected) > 0 {
-		plan.Failed = append(plan.Failed, plan.Graph.RootErrors(rejected)...)
-		plan.Graph = plan.Graph.WithoutRejected(rejected)
-		plan.Note("%s", countText(len(rejected), "node refused", "nodes refused"))
-	}
-	return nil
+	return plan.Graph.Infer()
 }
 
 // snapshot has the parts of a graph that determine the results of an evaluation. If the snapshots before and after a

@@ -26,9 +26,6 @@ import (
 // Nodes are visited in reverse. In a chain of concatenations, the result of each concatenation thus becomes a slice of
 // the result of the next. All values of the chain share one buffer, as in a dense block of DenseNet.
 func placeResults(plan *Plan) error {
-	if plan.keepGoing { // if a node fails later and is removed, the concatenation would lack its slice
-		return nil
-	}
 	for _, n := range plan.Graph.Nodes {
 		if n.Op.Stores { // into the memory of an input
 			n.Out[0].ContainedIn = n.In[0].Value

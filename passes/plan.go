@@ -65,9 +65,6 @@ type Options struct {
 	FoldStore func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
 	// Price means that [Plan.CostNS] and [Plan.Copies] are computed even with Follow.
 	Price bool
-	// KeepGoing removes nodes that fail, with their dependents, instead of returning the first error: see
-	// [Plan.Failed].
-	KeepGoing bool
 }
 
 // Plan is the result of [Run]: the graph that runs, and a record of the changes.
@@ -91,9 +88,6 @@ type Plan struct {
 	// certificate proves.
 	Placed  []report.Placed
 	SavedNS float64
-	// Failed lists the errors of the nodes that were removed with [Options.KeepGoing]. Nodes that only depend on failed
-	// nodes have no error.
-	Failed graph.Errors
 	// Unchecked lists the parts of the graph that [Options.Check] could not compare. It is nil if Check compared
 	// everything or was not set.
 	Unchecked []report.Unchecked
@@ -113,7 +107,6 @@ type Plan struct {
 	slack      float64
 	device     graph.Device
 	exact      bool
-	keepGoing  bool
 	inferred   bool
 	foldStore  func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
 
@@ -215,7 +208,7 @@ func plannableGraph(g *graph.Graph) (*graph.Graph, error) {
 // newPlan starts a plan for a copy of a graph.
 func newPlan(g *graph.Graph, options Options) *Plan {
 	plan := &Plan{Graph: g.Clone(), Strategy: options.Strategy.Name(), strategy: options.Strategy,
-		profile: options.Profile, keepGoing: options.KeepGoing, exact: options.Exact,
+		profile: options.Profile, exact: options.Exact,
 		inferred:   options.Inferred || options.Follow != nil,
 		solveLimit: options.SolveLimit, slack: options.Slack, device: options.Device,
 		foldBudget: foldBudget{limit: options.MemoryLimit}, decisionsToFollow: options.Follow,
@@ -245,7 +238,6 @@ func (p *Plan) runPasses(options Options) error {
 			return err
 		}
 		check = newChecker(p.Graph)
-		check.partialOutputs = options.KeepGoing
 		p.Unchecked = check.unchecked
 	}
 	properties := graph.Sorted

@@ -250,26 +250,18 @@ func decompose(p *Plan) error {
 		return nil
 	}
 	nodes := slices.Clone(p.Graph.Nodes[:firstComposite])
-	failed := map[*graph.Node]*graph.Error{}
 	for _, n := range p.Graph.Nodes[firstComposite:] {
 		interrupt.Check(p.ctx)
 		var newNames []string
 		name := n.Name // Decompose may rename n
-		switch err := addDecomposed(p.Graph, n, &nodes, &newNames); {
-		case err != nil && p.keepGoing:
-			failed[n] = p.Graph.NodeError(n, err)
-			p.Failed = append(p.Failed, failed[n])
-			nodes = append(nodes, n)
-		case err != nil:
+		if err := addDecomposed(p.Graph, n, &nodes, &newNames); err != nil {
 			return p.Graph.NodeError(n, err)
-		case isComposite(n):
+		}
+		if isComposite(n) {
 			p.Decomposed = append(p.Decomposed, report.Decomposition{Node: name, Op: n.Op.Name, Into: newNames})
 		}
 	}
 	p.Graph.Nodes = nodes
-	if len(failed) > 0 {
-		p.Graph = p.Graph.WithoutRejected(failed)
-	}
 	if n := len(p.Decomposed); n > 0 {
 		p.Note("%s decomposed", countText(n, "node", "nodes"))
 	}

@@ -61,13 +61,12 @@ var families = map[string][2]string{
 
 // addPlans adds the metrics of a model's plans to text, by family.
 func (m *model) addPlans(text map[string]*bytes.Buffer) {
-	loaded := (*program.Program)(m.program)
-	usage := loaded.Usage()
+	usage := (*program.Program)(m.program).Usage()
 	labels := fmt.Sprintf(`model="%s",version="%s"`, labelEscaper.Replace(m.name), labelEscaper.Replace(m.version))
 	fmt.Fprintf(text["graphrun_plans_total"], "graphrun_plans_total{%s} %d\n", labels, usage.Plans)
 	indices := map[string]int{} // by anchor: number of its classes so far
 	for _, class := range usage.Classes {
-		anchor := program.SizesText(loaded.SizesByName(class.Anchor))
+		anchor := program.SizesText(class.Anchor)
 		var guards []string
 		for _, guard := range class.Guards {
 			guards = append(guards, guard.Cond.String())

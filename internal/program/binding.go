@@ -36,7 +36,7 @@ import (
 // bindingForPart), which are in the same cache. Only the fields Plan, Program, failed and those that the cache needs
 // are set in the binding of a part, and call or parts.
 type Binding struct {
-	// Graph has sizes and is inferred. RunnableGraph is Graph without the nodes that inference rejected, or Graph
+	// Graph has sizes and is inferred. RunnableGraph is Graph without the nodes that failed before the run, or Graph
 	// itself if there are none. Both are nil in a binding that follows the decisions of a specialization (unless
 	// Options.KeepGoing is set), to save memory.
 	Graph, RunnableGraph *graph.Graph
@@ -53,7 +53,7 @@ type Binding struct {
 	sizes         map[string]int
 	isHint        bool            // the sizes are typical, and the plan becomes a Specialization for other sizes
 	decisionsFrom *Specialization // the specialization with the decisions of Plan; nil if Plan is not shared
-	failed        graph.Errors    // nodes that inference or planning omitted, because of Options.KeepGoing
+	failed        graph.Errors    // of the nodes that failed before the run, with Options.KeepGoing
 	isPart        bool            // the binding of a part, whose inputs are in memory
 	parts         *partList       // nil if all shapes are known
 	graphOfParts  *graph.Graph    // the whole graph that runs in parts, at these sizes
@@ -154,17 +154,12 @@ func (p *Program) cachedBinding(ctx context.Context, key bindingKey, created *Bi
 // next run tries again after an error, or if nodes of a part were omitted, because the reason may be transient, such as
 // a lack of memory.
 func (p *Program) endCompilation(key bindingKey, compiled *Binding) {
-	if compiled.err != nil || compiled.isPart && compiled.omitsNodes() {
+	if compiled.err != nil || compiled.isPart && len(compiled.failed) > 0 {
 		p.bindings.Drop(key, compiled)
 	} else {
 		p.bindings.SetSize(key, compiled, compiled.estimatedBytes())
 	}
 	close(compiled.done)
-}
-
-// omitsNodes reports whether nodes were omitted.
-func (b *Binding) omitsNodes() bool {
-	return len(b.failed) > 0 || b.Program != nil && len(b.Program.Failed()) > 0
 }
 
 // compile infers, plans and compiles the program's graph for the sizes of all open symbols.
@@ -207,8 +202,7 @@ func (b *Binding) compilePart(run *partsRun, part *graph.Segment) (err error) {
 		if !run.keepGoing || partGraph == nil || part.Dynamic {
 			return err
 		}
-		rejected := partGraph.InferAll()
-		b.failed, partGraph = partGraph.RootErrors(rejected), partGraph.WithoutRejected(rejected)
+		partGraph, b.failed = inferRest(partGraph)
 	}
 	switch {
 	case part.Dynamic: // a single dynamic node
@@ -237,13 +231,9 @@ func (b *Binding) infer(ctx context.Context, owner *Program) error {
 	if !owner.options.KeepGoing {
 		return b.Graph.PinCause(InferContext(ctx, b.Graph))
 	}
-	rejected := b.Graph.InferAll()
+	b.RunnableGraph, b.failed = inferRest(b.Graph)
 	interrupt.Check(ctx)
-	if len(rejected) > 0 {
-		b.failed = b.Graph.RootErrors(rejected)
-		b.RunnableGraph = b.Graph.WithoutRejected(rejected)
-		b.RunnableGraph.SetContext(context.Background())
-	}
+	b.RunnableGraph.SetContext(context.Background())
 	return nil
 }
 

@@ -110,7 +110,10 @@ func milliseconds(duration time.Duration) float64 { return float64(duration.Micr
 func addSteps(document *report.Plan, plan *passes.Plan, compiled *exec.Program) {
 	var loop *report.Loop
 	document.Steps = mapList(compiled.Steps(), func(step exec.Step) report.Step {
-		described := stepOf(plan, step)
+		described := step.Step
+		described.Strides, described.FastSetup = NotNil(step.Strides), rule.FastNone.String()
+		described.CostNS, described.Device = plan.Cost(step.Node), plan.DeviceOf(step.Node)
+		described.Bytes, described.Work = movedBytes(step.Node), worksOf(step.Node)
 		document.MovedBytes += described.Bytes
 		if step.Loop != nil {
 			if !describes(loop, step.Loop) { // long runs of equal loops share one description
@@ -120,23 +123,6 @@ func addSteps(document *report.Plan, plan *passes.Plan, compiled *exec.Program) 
 		}
 		return described
 	})
-}
-
-// stepOf describes a step without its loop.
-func stepOf(plan *passes.Plan, step exec.Step) report.Step {
-	described := report.Step{Name: step.Name, Ops: NotNil(step.Ops), FastSetup: rule.FastNone.String(),
-		Strides: NotNil(step.Strides), Buffer: step.Buffer}
-	if step.Node != nil {
-		described.CostNS, described.Bytes, described.Work = plan.Cost(step.Node), movedBytes(step.Node),
-			worksOf(step.Node)
-		if step.Node.Impl != nil {
-			described.Impl, described.Device = step.Node.Impl.Name, plan.DeviceOf(step.Node)
-		}
-	}
-	if len(step.Ops) == 1 && step.Node != nil {
-		described.Op = step.Node.Op.Name
-	}
-	return described
 }
 
 // movedBytes returns the size in bytes of a node's operands and results. An element that a stride of 0 repeats counts
@@ -206,12 +192,10 @@ func describes(described *report.Loop, loop graph.Loop) bool {
 
 // memoryOf describes the memory of a run.
 func memoryOf(need exec.Need) report.Memory {
-	return report.Memory{Inputs: need.Inputs, Constants: need.Constants, Originals: need.Originals, Packed: need.Packed,
-		Arena: need.Arena, Outputs: need.Outputs, Scratch: need.Scratch, Total: need.Total(),
-		DeviceConstants: need.DeviceConstants, DeviceArena: need.DeviceArena,
-		Largest: mapList(need.Largest, func(h exec.Holding) report.Holding {
-			return report.Holding{Kind: h.Kind, Name: h.Name, Bytes: h.Bytes}
-		})}
+	document := need.Memory
+	document.Total = need.Total()
+	document.Largest = mapList(need.Largest, func(h exec.Holding) report.Holding { return h.Holding })
+	return document
 }
 
 // mapList applies f to a list. The result is not nil, so that JSON has a list.

@@ -221,8 +221,8 @@ func (p *Program) ProblemOf(ctx context.Context, binding *Binding) (*layout.Prob
 		}
 		var recorder observer
 		_, err := passes.Run(withConstants, passes.Options{Context: ctx, Strategy: &recorder, Profile: p.options.Costs,
-			Passes: p.options.Passes, MemoryLimit: p.options.MemoryLimit, KeepGoing: p.options.KeepGoing,
-			Exact: p.options.Exact, SolveLimit: p.options.SolveLimit, Slack: p.options.Slack, Device: p.device})
+			Passes: p.options.Passes, MemoryLimit: p.options.MemoryLimit, Exact: p.options.Exact,
+			SolveLimit: p.options.SolveLimit, Slack: p.options.Slack, Device: p.device})
 		switch {
 		case recorder.problem != nil:
 			binding.problem = recorder.problem

@@ -108,9 +108,6 @@ func (spec *Specialization) plan(ctx context.Context, owner *Program) (err error
 		return err
 	}
 	spec.Decisions = spec.Plan.Decisions
-	if len(spec.Plan.Failed) > 0 {
-		return spec.Plan.Failed
-	}
 	return nil
 }
 
@@ -172,12 +169,12 @@ func (b *Binding) prepare(ctx context.Context, owner *Program, sizes []int) erro
 			err := b.plan(ctx, owner, runnable, mode)
 			if err == nil {
 				b.decisionsFrom = spec
-				if !owner.options.KeepGoing { // whose runs read it
+				if !mode.keepGoing { // whose runs read it
 					b.Graph, b.RunnableGraph = nil, nil
 				}
 				return nil
 			}
-			if errors.As(err, new(*exec.MemoryError)) || interrupt.Err(ctx) != nil {
+			if errors.As(err, new(*exec.MemoryError)) && !mode.keepGoing || interrupt.Err(ctx) != nil {
 				return err
 			}
 			// Otherwise, for example, the decisions cannot be applied at these sizes.
@@ -226,7 +223,7 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 	options := p.options
 	return passes.Options{Context: ctx, Strategy: options.Strategy, Profile: options.Costs, Passes: options.Passes,
 		MemoryLimit: options.MemoryLimit, Threads: options.Threads, Check: options.Check,
-		KeepGoing: options.KeepGoing, Inferred: p.needsInference && !p.hasOwnPasses, Exact: options.Exact,
+		Inferred: p.needsInference && !p.hasOwnPasses, Exact: options.Exact,
 		SolveLimit: options.SolveLimit, Slack: options.Slack, Device: p.device}
 }
 
@@ -238,23 +235,23 @@ type planMode struct {
 	inRun     bool              // a run plans the part: the plan is neither written to Options.Dump nor kept
 }
 
-// plan plans and compiles a graph whose shapes are known.
-func (b *Binding) plan(ctx context.Context, owner *Program, g *graph.Graph, mode planMode) error {
+// tryPlan plans and compiles a graph whose shapes are known. The plan is nil if planning fails.
+func (b *Binding) tryPlan(ctx context.Context, owner *Program, g *graph.Graph, mode planMode) (*passes.Plan, error) {
 	owner.options.Progress("planning")
 	options := owner.PlanOptions(ctx)
-	options.Record, options.Follow, options.KeepGoing = mode.record, mode.follow, mode.keepGoing
+	options.Record, options.Follow = mode.record, mode.follow
 	options.Inferred = options.Inferred || b.isPart && !owner.hasOwnPasses
 	if !mode.inRun {
 		options.Dump = owner.options.Dump
 	}
 	planned, err := owner.runPasses(g, options)
 	if err != nil {
-		return fmt.Errorf("%w (strategy %s)", err, owner.options.Strategy.Name())
+		return nil, fmt.Errorf("%w (strategy %s)", err, owner.options.Strategy.Name())
 	}
 	if !mode.inRun {
 		b.Plan = planned
 	}
-	return b.compilePlan(ctx, owner, planned, mode.keepGoing)
+	return planned, b.compilePlan(ctx, owner, planned, mode.keepGoing)
 }
 
 // compilePlan compiles a plan.
@@ -263,9 +260,7 @@ func (b *Binding) compilePlan(ctx context.Context, owner *Program, planned *pass
 	compileOptions := owner.execOptions(ctx)
 	compileOptions.KeepGoing, compileOptions.InputsInMemory = keepGoing, compileOptions.InputsInMemory || b.isPart
 	b.Program, err = exec.Compile(planned.Graph, compileOptions)
-	if err == nil {
-		b.failed = append(b.failed, planned.Failed...)
-	} else if ended := interrupt.Err(ctx); ended != nil {
+	if ended := interrupt.Err(ctx); err != nil && ended != nil {
 		return ended
 	}
 	return err
@@ -274,8 +269,8 @@ func (b *Binding) compilePlan(ctx context.Context, owner *Program, planned *pass
 // execOptions returns the options of compilation for this program.
 func (p *Program) execOptions(ctx context.Context) exec.Options {
 	return exec.Options{Context: ctx, Threads: p.options.Threads, Costs: p.options.Costs, Tracer: p.options.Tracer,
-		MemoryLimit: p.options.MemoryLimit, InputsInMemory: p.options.InputsInMemory, KeepGoing: p.options.KeepGoing,
-		Pool: p.pool, Device: p.device, Uploads: p.uploads}
+		MemoryLimit: p.options.MemoryLimit, InputsInMemory: p.options.InputsInMemory, Pool: p.pool,
+		Device: p.device, Uploads: p.uploads}
 }
 
 // class is a set of sizes with one plan, in which sizes are expressions: the template. A [Binding] of the class
@@ -403,21 +398,22 @@ func (s *SymbolicPlan) sizeKinds() (conditions []sym.Bool) {
 
 // Usage tells how the runs of a program got their plans.
 type Usage struct {
-	Plans   int // how often passes have planned the graph or a part of it
-	Classes []ClassUsage
+	Plans   int          // how often the graph or a part of it was planned; sizes that share a plan add nothing
+	Classes []ClassUsage // the classes of sizes that runs have met, in the order of their plans
 }
 
-// ClassUsage describes a class: sizes for which a plan is evaluated instead of made.
+// ClassUsage describes a set of sizes that share a plan. A run with new sizes of the class evaluates the plan at these
+// sizes.
 type ClassUsage struct {
-	Anchor   []int         // the sizes for which the plan was made, by open symbol
-	Guards   []graph.Guard // the conditions on sizes of the class
-	Bindings int           // number of sets of sizes for which the plan was evaluated
+	Anchor   map[string]int // the sizes for which the plan was made, by symbol
+	Guards   []graph.Guard  // the conditions that all sizes of the class satisfy
+	Bindings int            // number of sets of sizes for which the plan was evaluated
 }
 
 // Usage returns the use of plans so far. Parts whose shapes depend on data count as plans; their classes are not
-// listed.
+// listed. It returns nothing for a nil program.
 func (p *Program) Usage() Usage {
-	if p.planCount == nil { // New did not make p
+	if p == nil || p.planCount == nil { // New did not make p
 		return Usage{}
 	}
 	usage := Usage{Plans: int(p.planCount.Load())}
@@ -425,8 +421,8 @@ func (p *Program) Usage() Usage {
 		unlock := spec.lockClasses(context.Background())
 		for _, class := range spec.classes {
 			if class.template != nil {
-				usage.Classes = append(usage.Classes, ClassUsage{Anchor: spec.Hint, Guards: class.guards,
-					Bindings: int(class.bindings.Load())})
+				usage.Classes = append(usage.Classes, ClassUsage{Anchor: p.SizesByName(spec.Hint),
+					Guards: class.guards, Bindings: int(class.bindings.Load())})
 			}
 		}
 		unlock()

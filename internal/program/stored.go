@@ -46,15 +46,15 @@ func (p *Program) shareConstants() {
 }
 
 // runPasses is [passes.Run] with the cache. It follows the decisions that an earlier process stored for the graph, and
-// uses the stored results of folding. Decisions are stored only for built-in strategies and passes, and not if Check,
-// Dump or KeepGoing requires the results of each pass.
+// uses the stored results of folding. Decisions are stored only for built-in strategies and passes, and not if Check or
+// Dump requires the results of each pass.
 func (p *Program) runPasses(g *graph.Graph, options passes.Options) (*passes.Plan, error) {
 	cache := p.options.Cache
 	if cache == nil {
 		return passes.Run(g, options)
 	}
 	options.FoldStore = p.foldCached
-	needsEveryPass := options.Check || options.Dump != nil || options.KeepGoing
+	needsEveryPass := options.Check || options.Dump != nil
 	if options.Follow != nil || needsEveryPass || p.hasOwnPasses || !isInferred(g) ||
 		!slices.Contains(layout.All(), options.Strategy) {
 		return passes.Run(g, options)

@@ -37,7 +37,7 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 	}
 	g := m.Problem.Graph
 	decoder.assignment = &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs)),
-		Failed: m.failed, Lost: map[*graph.Value]bool{}, LostOutputs: make([]bool, len(g.Outputs)), Final: true}
+		Final: true}
 	decoder.markReadForms()
 	decoder.recordChoices()
 	return decoder.assignment, nil
@@ -83,9 +83,6 @@ func (decoder *decoder) markReadForms() {
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
-		if decoder.model.isLost(i) {
-			continue
-		}
 		if view := decoder.model.viewNodes[i]; view != nil {
 			operand := n.In[view.operand].Value
 			for k := range n.Out {
@@ -220,12 +217,6 @@ func (decoder *decoder) recordChoices() {
 	decoder.recordInputs()
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
-		if decoder.model.isLost(i) { // the node failed or depends on a failed node
-			for _, v := range n.Out {
-				decoder.assignment.Lost[v] = true
-			}
-			continue
-		}
 		if view := decoder.model.viewNodes[i]; view != nil {
 			decoder.recordViewChoice(view, &decoder.assignment.Nodes[i])
 		} else {
@@ -352,11 +343,6 @@ func whyPinned(v *graph.Value) string {
 // recordOutputs records the copies that outputs return.
 func (decoder *decoder) recordOutputs() {
 	for i, output := range decoder.model.Problem.Graph.Outputs {
-		isLost := decoder.assignment.Lost[output.Value]
-		decoder.assignment.LostOutputs[i] = isLost
-		if isLost {
-			continue
-		}
 		variable := decoder.model.variables.At(output.Value)
 		decoder.assignment.Outputs[i] = decoder.copyOrNil(output.Value,
 			decoder.formCopies.At(output.Value)[decoder.model.outputForm(variable, output)])

@@ -57,7 +57,6 @@ func (m *Model) build() error {
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
 		switch view := m.viewNodes[i]; {
-		case m.isLost(i): // the node failed or depends on a failed node
 		case view != nil:
 			builder.addViewFactors(view)
 		default:

@@ -187,9 +187,6 @@ func (m *Model) findFormSets() {
 	}
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := g.Nodes[i]
-		if m.isLost(i) { // the node failed or depends on a failed node
-			continue
-		}
 		if view := m.viewNodes[i]; view != nil {
 			operand := m.variables.At(n.In[view.operand].Value)
 			for _, out := range n.Out {

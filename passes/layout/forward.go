@@ -196,7 +196,6 @@ func labelsInOrder(model *Model,
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		switch view, computed := model.viewNodes[i], model.computedNodes[i]; {
-		case model.isLost(i): // the node failed or depends on a failed node
 		case view != nil:
 			state.recordView(view)
 		default:

@@ -92,8 +92,6 @@ type Problem struct {
 	Graph *graph.Graph
 	// Profile prices the work of implementations; it comes from [ProfileFor].
 	Profile *Profile
-	// KeepGoing means that the strategy returns a partial assignment if nodes fail: see [Assignment.Failed].
-	KeepGoing bool
 	// Exact excludes implementations that are [graph.Impl.Inexact].
 	Exact bool
 	// SolveLimit is the maximum time of the search for the variables that package wcsp cannot eliminate exactly. 0
@@ -352,12 +350,6 @@ type Assignment struct {
 	Inputs []*Copy
 	// Outputs holds, by index of the graph's outputs, the copy to return. A nil entry means the value itself.
 	Outputs []*Copy
-	// Failed lists the nodes and outputs without a solution. Lost has the values that are missing because of these
-	// failures.
-	Failed graph.Errors
-	Lost   map[*graph.Value]bool
-	// LostOutputs marks, by index, the outputs that are missing.
-	LostOutputs []bool
 	// Final means that the assignment decides which copy nodes of the graph are removed. The layout pass then removes
 	// no other copy node.
 	Final bool

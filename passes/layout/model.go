@@ -3,7 +3,6 @@ package layout
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/graphrun/graphrun/graph"
@@ -71,8 +70,6 @@ type Model struct {
 	deviceWalks   [][]graph.Walk           // by index of the node: its walks on the device
 	mayBeOnDevice graph.ByValue[bool]      // by value: whether it may be on the device
 	deviceCopies  map[tensor.DType]bool    // by dtype: whether the device has a kernel that copies its elements
-	failed        graph.Errors             // errors of failed nodes
-	lostValues    map[*graph.Value]bool    // results of failed nodes and of their dependents
 	slots         *slots                   // see slots.go; nil until it is needed
 }
 
@@ -137,26 +134,9 @@ func NewModel(problem *Problem) (_ *Model, err error) {
 	return model, nil
 }
 
-// priceNode finds and prices the labels of node i or, if it is a view, the copies to the forms of its results. With
-// KeepGoing, the error of a failed node is recorded and the results of the node are marked as lost.
+// priceNode finds and prices the labels of node i or, if it is a view, the copies to the forms of its results.
 func (m *Model) priceNode(i int, n *graph.Node) (err error) {
-	if m.Problem.KeepGoing {
-		if slices.ContainsFunc(n.In, func(arg graph.Arg) bool { return m.lostValues[arg.Value] }) {
-			m.markLost(i)
-			return nil
-		}
-		defer func() {
-			if panicked := recover(); panicked != nil {
-				err = m.Problem.Graph.NodeError(n, fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack()))
-			}
-			var located *graph.Error
-			if errors.As(err, &located) {
-				m.failed = append(m.failed, located)
-				m.markLost(i)
-				err = nil
-			}
-		}()
-	}
+	defer m.Problem.recoverAt(n, &err)
 	if view := m.viewNodes[i]; view != nil {
 		m.priceViewCopies(view)
 		return nil
@@ -167,20 +147,6 @@ func (m *Model) priceNode(i int, n *graph.Node) (err error) {
 	m.addSlots(i, n)
 	return nil
 }
-
-// markLost marks node i as failed and its results as lost.
-func (m *Model) markLost(i int) {
-	if m.lostValues == nil {
-		m.lostValues = map[*graph.Value]bool{}
-	}
-	m.viewNodes[i], m.computedNodes[i] = nil, nil
-	for _, v := range m.Problem.Graph.Nodes[i].Out {
-		m.lostValues[v] = true
-	}
-}
-
-// isLost reports whether node i has failed or depends on a failed node.
-func (m *Model) isLost(i int) bool { return m.viewNodes[i] == nil && m.computedNodes[i] == nil }
 
 // makeVariables makes the variables of values, with their forms in the graph as written. It also separates views from
 // nodes that compute, and sets readers and nodeIndex.

@@ -156,7 +156,6 @@ func newEdgeModel(model *Model, follows func(*graph.Node) bool) *edgeModel {
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		switch view := model.viewNodes[i]; {
-		case model.isLost(i): // the node failed or depends on a failed node
 		case view != nil:
 			edges.addView(view)
 		case follows != nil && follows(n) && firstRead(model.computedNodes[i]) >= 0:
@@ -465,7 +464,6 @@ func smartMemLabels(m *Model) ([]int, error) {
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		interrupt.Check(g.Context())
 		switch view := m.viewNodes[i]; {
-		case m.isLost(i): // the node failed or depends on a failed node
 		case view != nil:
 			wishes.passWishesToOperand(view)
 		// The speed depends on the layouts of operands. An op that only selects elements counts as independent.

@@ -502,10 +502,9 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 
 // Advice lists changes of the layouts of a graph's inputs and outputs that would make its plan cheaper.
 type Advice struct {
-	// Tried is the number of changes that were priced. Possible is the total number of candidate changes.
-	Tried    int
-	Possible int
-	Hints    []Hint // in descending order of the saving
+	Tried    int    `json:"tried" doc:"The number of changes that were priced."`
+	Possible int    `json:"possible" doc:"The number of possible changes."`
+	Hints    []Hint `json:"hints" doc:"The changes, the largest saving first."`
 }
 
 // Hint proposes another dimension order for an input or an output.
@@ -550,7 +549,7 @@ func Advise(p *Problem) (*Advice, error) {
 		return nil, err
 	}
 	trials := m.trials()
-	advice := &Advice{Possible: len(trials)}
+	advice := &Advice{Possible: len(trials), Hints: []Hint{}}
 	entries := 1 // of all cost tables; at least 1, because entries is a divisor
 	for _, factor := range m.WCSP.Factors {
 		entries += len(factor.Costs)
@@ -635,7 +634,6 @@ func (p *Problem) withOutputPin(output int, pin graph.Pin) *Problem {
 	g.Outputs = slices.Clone(g.Outputs)
 	g.Outputs[output].Pin = pin
 	other := NewProblem(&g, p.Profile)
-	// KeepGoing is not copied: a change that makes a node fail must be rejected.
 	other.Exact, other.SolveLimit, other.Device, other.Slack = p.Exact, p.SolveLimit, p.Device, p.Slack
 	return other
 }

@@ -73,11 +73,10 @@ func (m *Model) Places(v *graph.Value) []*Place {
 	return list
 }
 
-// addSlots adds slot forms to the results of node i, and labels that write these forms. There are no slots with
-// KeepGoing: if a node failed and was removed, a concatenation would lack its slice.
+// addSlots adds slot forms to the results of node i, and labels that write these forms.
 func (m *Model) addSlots(i int, n *graph.Node) {
 	hasFixedLayout := n.Pin.SetsLayout() // by the user
-	if m.Problem.KeepGoing || n.Op.RunDynamic != nil || hasFixedLayout || len(n.Op.Impls) == 0 {
+	if n.Op.RunDynamic != nil || hasFixedLayout || len(n.Op.Impls) == 0 {
 		return
 	}
 	for k, v := range n.Out {

@@ -3,12 +3,12 @@ package layout
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -53,10 +53,7 @@ func Solve(problem *Problem, wish Wish) (*Assignment, error) {
 		if err := interrupt.Err(problem.Context()); err != nil {
 			return nil, err
 		}
-		if d.dependsOnLost(n) {
-			continue
-		}
-		if err := d.decideOrRecord(i, n, wish); err != nil {
+		if err := d.decide(i, n, wish); err != nil {
 			return nil, err
 		}
 	}
@@ -84,48 +81,10 @@ func (d *draft) copyInputs(wish Wish) error {
 	return nil
 }
 
-// dependsOnLost reports whether a node reads a lost value: a result of a failed node, or of a node that depends on one.
-// If so, the results of the node are lost, too.
-func (d *draft) dependsOnLost(n *graph.Node) bool {
-	lost := d.assignment.Lost
-	if len(lost) == 0 || !slices.ContainsFunc(n.In, func(a graph.Arg) bool { return lost[a.Value] }) {
-		return false
-	}
-	for _, v := range n.Out {
-		d.assignment.Lost[v] = true
-	}
-	return true
-}
-
-// decideOrRecord calls decide for node n, which has index i in the graph. With KeepGoing, it records an error or a
-// panic as the failure of the node and returns nil. The results of the node are then lost.
-func (d *draft) decideOrRecord(i int, n *graph.Node, wish Wish) (err error) {
-	if !d.problem.KeepGoing {
-		return d.decide(i, n, wish)
-	}
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
-		}
-		if err == nil {
-			return
-		}
-		var located *graph.Error
-		if !errors.As(err, &located) {
-			located = d.problem.Graph.NodeError(n, err)
-		}
-		d.assignment.Failed = append(d.assignment.Failed, located)
-		for _, v := range n.Out {
-			d.assignment.Lost[v] = true
-		}
-		err = nil
-	}()
-	return d.decide(i, n, wish)
-}
-
 // decide chooses the implementation of node n, which has index i in the graph. It records the layouts of the results,
 // and the copies of operands and results.
-func (d *draft) decide(i int, n *graph.Node, wish Wish) error {
+func (d *draft) decide(i int, n *graph.Node, wish Wish) (err error) {
+	defer d.problem.recoverAt(n, &err)
 	choice := &d.assignment.Nodes[i]
 	call, results, err := d.infer(n, choice)
 	if err != nil {
@@ -148,6 +107,13 @@ func (d *draft) decide(i int, n *graph.Node, wish Wish) error {
 		}
 	}
 	return nil
+}
+
+// recoverAt is deferred and converts a panic of the op of node n to an error that names the node.
+func (p *Problem) recoverAt(n *graph.Node, err *error) {
+	if panicked := recover(); panicked != nil {
+		*err = p.Graph.NodeError(n, panics.Error(panicked))
+	}
 }
 
 // shareCopy records the copy that all readers of v read, and returns it. It returns nil if no copy is needed: v has the
@@ -216,10 +182,6 @@ func (d *draft) isUnreadOutput(v *graph.Value) bool {
 func (d *draft) decideOutput(i int) error {
 	output := d.problem.Graph.Outputs[i]
 	v := output.Value
-	if d.assignment.Lost[v] {
-		d.assignment.LostOutputs[i] = true
-		return nil
-	}
 	pin := output.EffectivePin()
 	if !pin.SetsLayout() {
 		d.assignment.Outputs[i] = d.outputAsWritten(output)
@@ -232,12 +194,7 @@ func (d *draft) decideOutput(i int) error {
 	}
 	order, err := pin.OrderFor(meta.Rank())
 	if err != nil {
-		if !d.problem.KeepGoing {
-			return fmt.Errorf("output %q: %w", output.Name, err)
-		}
-		d.assignment.LostOutputs[i] = true
-		d.assignment.Failed = append(d.assignment.Failed, d.problem.Graph.OutputError(output, err))
-		return nil
+		return d.problem.Graph.OutputError(output, err)
 	}
 	d.assignment.Outputs[i] = d.copyTo(v, order, fmt.Sprintf("output %q is pinned to %v", output.Name, pin))
 	return nil
@@ -294,8 +251,7 @@ type copyKey struct {
 // newDraft starts an assignment.
 func newDraft(problem *Problem) *draft {
 	g := problem.Graph
-	assignment := &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs)),
-		LostOutputs: make([]bool, len(g.Outputs)), Lost: map[*graph.Value]bool{}}
+	assignment := &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs))}
 	return &draft{problem: problem, assignment: assignment, changedLayouts: map[*graph.Value]valueLayout{},
 		sharedCopies: map[*graph.Value]*Copy{}, copies: map[copyKey]*Copy{}}
 }

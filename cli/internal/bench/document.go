@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 )
 
 // ProfileDoc has the times by op, step and worker. Times are means over the faster half of the profiled runs: the runs
@@ -174,7 +175,8 @@ func stepsOf(run *exec.Run) []exec.Step {
 	steps := make([]exec.Step, 0, run.Steps)
 	for _, s := range run.Graph.Segments() {
 		if s.Dynamic {
-			steps = append(steps, exec.Step{Name: s.Nodes[0].Name, Ops: []string{s.Nodes[0].Name}, Node: s.Nodes[0]})
+			n := s.Nodes[0]
+			steps = append(steps, exec.Step{Step: report.Step{Name: n.Name, Ops: []string{n.Name}}, Node: n})
 		}
 	}
 	return steps

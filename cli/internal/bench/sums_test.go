@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -40,7 +41,7 @@ func TestProfileSumsUp(t *testing.T) {
 	ops, exp, neg := opsByName(g), g.Nodes[0].Name, g.Nodes[1].Name
 	for want, nodes := range map[string][]string{"exp+neg": {exp, neg}, "exp*2+neg+exp": {exp, exp, neg, exp},
 		"neg": {exp, "of no node"}} {
-		if kind := opLabel(exec.Step{Name: "y", Ops: nodes, Node: g.Nodes[1]}, ops); kind != want {
+		if kind := opLabel(exec.Step{Step: report.Step{Name: "y", Ops: nodes}, Node: g.Nodes[1]}, ops); kind != want {
 			t.Errorf("a step of %v is %q, want %q", nodes, kind, want)
 		}
 	}

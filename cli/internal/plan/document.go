@@ -16,7 +16,7 @@ type Document struct {
 	Measured     *MeasuredPlan            `json:"measured,omitzero" doc:"The result of --measure; the measured time of each step is in steps."`
 	Rejected     []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected; the plan of --strategy is first."`
 	Within       *WithinMemory            `json:"within_memory,omitzero" doc:"A comparison of the plan with the other plans that --max-memory admits."`
-	Advice       *experiment.Advice       `json:"advice,omitzero" doc:"Changes of the graph or of its inputs that would reduce the cost, for strategy optimal."`
+	Advice       *layout.Advice           `json:"advice,omitzero" doc:"Changes of the graph or of its inputs that would reduce the cost, for strategy optimal."`
 	Best         []experiment.Choice      `json:"best,omitzero" doc:"The cheapest plans, for --k-best."`
 	BestTimedOut bool                     `json:"best_timed_out,omitzero" doc:"Whether the time limit ended the search for the plans of --k-best; left out if false."`
 	BestWanted   int                      `json:"best_wanted,omitzero" doc:"The value of --k-best."`

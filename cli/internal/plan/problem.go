@@ -157,7 +157,7 @@ func writeAlternatives(w io.Writer, display term.Display, doc *Document) {
 // adviceText returns a sentence about the change that reduces the cost most. A change is another layout in which the
 // caller passes an input or takes an output. If no change reduces the cost, the sentence says so. adviceText returns ""
 // if there is no advice.
-func adviceText(advice *experiment.Advice) string {
+func adviceText(advice *layout.Advice) string {
 	switch {
 	case advice == nil || advice.Possible == 0:
 		return ""
@@ -179,7 +179,7 @@ func hintText(hint layout.Hint) string {
 }
 
 // writeAdvice prints the changes by the caller that reduce the cost.
-func writeAdvice(w io.Writer, display term.Display, advice *experiment.Advice) {
+func writeAdvice(w io.Writer, display term.Display, advice *layout.Advice) {
 	if advice == nil || len(advice.Hints) == 0 {
 		return
 	}
