@@ -20,7 +20,6 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -38,7 +37,7 @@ func main() {
 	if flag.NArg() != 1 {
 		log.Fatal("want one model")
 	}
-	g, err := onnx.Load(flag.Arg(0), onnx.Options{})
+	g, err := graphrun.Load(flag.Arg(0))
 	if err != nil {
 		log.Fatal(err)
 	}
