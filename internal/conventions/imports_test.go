@@ -167,13 +167,13 @@ func TestAssemblers(t *testing.T) {
 // joined are packages that only the root package joins.
 var joined = []string{"passes", "onnx"}
 
-// TestFrontDoor checks that the command, the examples, the scripts and bench/sizes load, compile and run programs only with the
+// TestFrontDoor checks that the command, the examples and the scripts load, compile and run programs only with the
 // root package, inspect, experiment, serve and batch. Strategies are written against passes/layout. The example
 // research has its own passes and converters, and cli accepts those of a caller. No other package imports the root
 // package.
 func TestFrontDoor(t *testing.T) {
 	for name, imports := range imports(t, func(p listed) []string { return p.Imports }) {
-		outside := within(name, "cli", "cmd", "examples", "scripts/soak", "scripts/barehandler", "bench/sizes")
+		outside := within(name, "cli", "cmd", "examples", "scripts/soak", "scripts/barehandler", "scripts/sizes")
 		above := outside || within(name, "inspect", "experiment", "serve", "batch")
 		for _, d := range imports {
 			extends := within(d, "passes/layout") || within(name, "examples/research", "cli")

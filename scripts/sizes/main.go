@@ -1,9 +1,9 @@
 // Command sizes measures runs whose sizes change from run to run. For each run it prints the CPU time of the first run
 // at these sizes, and of the same run repeated. README.md says how to compare the times with ONNX Runtime's.
 //
-//	go run ./bench/sizes -lengths 64 minilm.onnx      64 random lengths of a sequence
-//	go run ./bench/sizes -tokens 256 decoder.onnx     256 tokens after a prompt of 32
-//	go run ./bench/sizes -images 20 network.onnx      20 random sizes of images
+//	go run ./scripts/sizes -lengths 64 minilm.onnx      64 random lengths of a sequence
+//	go run ./scripts/sizes -tokens 256 decoder.onnx     256 tokens after a prompt of 32
+//	go run ./scripts/sizes -images 20 network.onnx      20 random sizes of images
 package main
 
 import (
