@@ -54,8 +54,8 @@ type formOfValue struct {
 	form     int
 }
 
-// findForms finds the forms of all values.
-func (m *Model) findForms() error {
+// findForms finds the forms of all values, and sets their shared forms if wish is not nil.
+func (m *Model) findForms(wish Wish) error {
 	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
 	// The number of forms is limited, so forms that are certain to exist are added first.
@@ -68,6 +68,14 @@ func (m *Model) findForms() error {
 		}
 	}
 	finder.addPinned()
+	for _, variable := range m.variableList {
+		if wish == nil {
+			break
+		}
+		if err := finder.setShared(variable, wish); err != nil {
+			return err
+		}
+	}
 
 	finder.queue = nil // the next loop queues all forms so far, in the order of the graph
 	for _, variable := range m.variableList {

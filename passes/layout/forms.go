@@ -37,7 +37,11 @@ type variable struct {
 	id       int    // index of the variable in [Model.WCSP]; noVariable if there is a single label
 	// pin is the index of the pinned form, which the user demands, or -1. Readers of another form read a copy of the
 	// pinned form, even if the node writes the value in that other form: see [Model.stepsToPinned].
-	pin                 int
+	pin int
+	// shared is the index of the form that all readers read if they can: the pinned form, the preferred form ([Wish]),
+	// or -1. whyShared is the reason for a preferred form.
+	shared              int
+	whyShared           string
 	firstFormMustBeView bool           // the first form can only be a view, never a copy
 	maxHostForms        int            // maximum number of forms on the host
 	insideBuffer        uint           // mask of forms whose first element may not be at the start of the buffer

@@ -74,6 +74,8 @@ type Model struct {
 	failed        graph.Errors             // errors of failed nodes
 	lostValues    map[*graph.Value]bool    // results of failed nodes and of their dependents
 	slots         *slots                   // see slots.go; nil until it is needed
+	// keepsCopyNodes is whether a copy node of the graph makes a copy that is needed, rather than an inserted one.
+	keepsCopyNodes bool
 }
 
 // use is a use of a value as an operand: the index of the node in the graph, and the index of the operand.
@@ -97,13 +99,17 @@ func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 }
 
 // NewModel states a problem. If a node cannot be computed, it returns an error that names the node.
-func NewModel(problem *Problem) (_ *Model, err error) {
+func NewModel(problem *Problem) (*Model, error) { return newModel(problem, nil) }
+
+// newModel states a problem. If wish is not nil, the forms of values include their preferred orders ([Wish]).
+func newModel(problem *Problem, wish Wish) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if problem == nil || problem.Graph == nil {
 		return nil, errors.New("the problem is nil")
 	}
 	g := problem.Graph
-	model := &Model{Problem: problem, variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
+	model := &Model{Problem: problem, keepsCopyNodes: wish != nil,
+		variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
 		computedNodes: make([]*computedNode, len(g.Nodes)), viewNodes: make([]*viewNode, len(g.Nodes))}
 	op, err := g.CopyOp()
 	if err != nil {
@@ -116,7 +122,7 @@ func NewModel(problem *Problem) (_ *Model, err error) {
 	if problem.Device != nil {
 		model.findDeviceNodes()
 	}
-	if err := model.findForms(); err != nil {
+	if err := model.findForms(wish); err != nil {
 		return nil, err
 	}
 	if problem.Device != nil {
@@ -218,7 +224,7 @@ func (m *Model) makeVariables() error {
 // makeVariable makes the variable of a value, with its form in the graph as written and its pinned form.
 func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
-	created := &variable{value: v, id: noVariable, pin: -1, maxHostForms: maxForms}
+	created := &variable{value: v, id: noVariable, pin: -1, shared: -1, maxHostForms: maxForms}
 	created.addForm(v.Meta)
 	created.firstFormMustBeView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.EffectivePin(); pin.SetsLayout() {
@@ -230,6 +236,7 @@ func (m *Model) makeVariable(v *graph.Value) error {
 			return fmt.Errorf("%q: %w", v.Name, err)
 		}
 		created.pin = created.addForm(v.Meta.WithStrides(order.Strides(v.Meta.Shape)))
+		created.shared = created.pin
 	}
 	m.variables.Set(v, created)
 	m.variableList = append(m.variableList, created)
