@@ -577,8 +577,8 @@ func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 		return
 	}
 	for operandForm := range operand.forms {
-		results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[operandForm].meta))
-		if err != nil || results[0].Alias == graph.NoAlias {
+		results := inferWith(n, view.operand, operand.forms[operandForm].meta)
+		if results == nil || results[0].Alias == graph.NoAlias {
 			view.outputCopies |= 1 << operandForm
 		}
 	}
@@ -592,8 +592,7 @@ func (m *Model) setAllowed(view *viewNode, operand *variable) {
 	if operand.pin < 0 {
 		return
 	}
-	results, err := view.node.Op.Infer(callWith(view.node, view.operand, operand.forms[operand.pin].meta))
-	if err == nil && len(results) == len(view.node.Out) || view.identity {
+	if view.identity || inferWith(view.node, view.operand, operand.forms[operand.pin].meta) != nil {
 		view.allowed = 1 << operand.pin
 	}
 	if m.Problem.needsLayoutAsWritten(view.node) {
@@ -614,8 +613,8 @@ func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Cal
 			continue
 		}
 		calls[i] = callWith(n, view.operand, operandForm.meta)
-		inferred, err := n.Op.Infer(calls[i])
-		if err != nil || len(inferred) != len(n.Out) {
+		inferred := inferCall(n, calls[i])
+		if inferred == nil {
 			continue
 		}
 		results[i] = inferred

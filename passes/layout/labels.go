@@ -273,8 +273,8 @@ func (m *Model) affectsResults(n *graph.Node, k int) bool {
 		if operandForm.ownBufferForm >= 0 || operandForm.place != tensor.Host {
 			continue // the form of the same order in its own buffer on the host is tried instead
 		}
-		results, err := n.Op.Infer(callWith(n, k, operandForm.meta))
-		if err != nil || len(results) != len(n.Out) {
+		results := inferWith(n, k, operandForm.meta)
+		if results == nil {
 			return true
 		}
 		if n.Pin.SetsLayout() { // the layouts of the results are fixed
@@ -348,8 +348,8 @@ func (m *Model) labelAsWritten(c computation) (label, bool) {
 // false if inference fails or makes a view.
 func (m *Model) inferredLabel(c computation, inferenceCall *graph.Call, requiredForms []int) (label, bool) {
 	n := c.node
-	results, err := n.Op.Infer(inferenceCall)
-	if err != nil || len(results) != len(n.Out) {
+	results := inferCall(n, inferenceCall)
+	if results == nil {
 		return label{}, false
 	}
 	resultForms, resultCall := make([]int, len(n.Out)), *c.call

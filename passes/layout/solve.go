@@ -164,12 +164,9 @@ func (s *preferenceState) inferredForms(n *graph.Node) []int {
 	if !isChanged { // the forms as written
 		return forms
 	}
-	results, err := n.Op.Infer(call)
-	for k, v := range n.Out {
-		forms[k] = -1
-		if err == nil && k < len(results) {
-			forms[k] = s.model.variables.At(v).formOf(results[k].Meta())
-		}
+	forms = slices.Repeat([]int{-1}, len(n.Out))
+	for k, result := range inferCall(n, call) {
+		forms[k] = s.model.variables.At(n.Out[k]).formOf(result.Meta())
 	}
 	return forms
 }
