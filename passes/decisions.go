@@ -170,7 +170,7 @@ func (d *Decisions) equalLayouts(other *Decisions) bool {
 	}
 	for i := range a.Choices {
 		c, o := &a.Choices[i], &b.Choices[i]
-		if c.Impl != o.Impl || c.OnDevice != o.OnDevice || c.Exact != o.Exact || c.Drop != o.Drop ||
+		if c.Impl != o.Impl || c.OnDevice != o.OnDevice || c.Drop != o.Drop ||
 			!equalCopies(c.In, o.In) || !equalCopies(c.Results, o.Results) ||
 			!equalWalks(c.walk(), o.walk(), d.results[i], other.results[i]) {
 			return false
@@ -244,7 +244,6 @@ type storedLayout struct {
 	Choices         []storedChoice
 	Inputs, Outputs []int
 	Copies          []storedCopy
-	Final           bool // the assignment decides which copy nodes are removed; other copy nodes stay
 }
 
 // storedChoice is the encoded form of a [layout.Choice].
@@ -254,7 +253,6 @@ type storedChoice struct {
 	Order       []byte   // the order of the loops
 	Out         [][]byte // by result: its order in memory
 	In, Results []int    // operands and copies of results: indices in Copies
-	Exact       bool     // a result in its original order also keeps the strides of dimensions of size 1
 	Drop        bool     // the node is unused and is removed
 }
 
@@ -333,12 +331,11 @@ func setOf(list []int) map[int]bool {
 // encodeLayout encodes an assignment: see storedLayout.
 func encodeLayout(assignment *layout.Assignment) *storedLayout {
 	encoder := layoutEncoder{indices: map[*layout.Copy]int{}}
-	encoded := &storedLayout{Inputs: encoder.copies(assignment.Inputs), Outputs: encoder.copies(assignment.Outputs),
-		Final: assignment.Final}
+	encoded := &storedLayout{Inputs: encoder.copies(assignment.Inputs), Outputs: encoder.copies(assignment.Outputs)}
 	for i := range assignment.Nodes {
 		choice := &assignment.Nodes[i]
 		stored := storedChoice{Order: []byte(choice.Walk.LoopOrder), In: encoder.copies(choice.In),
-			Results: encoder.copies(choice.ResultCopies), Exact: choice.ExactStrides, Drop: choice.Removed}
+			Results: encoder.copies(choice.ResultCopies), Drop: choice.Removed}
 		if choice.Impl != nil {
 			stored.Impl, stored.OnDevice = choice.Impl.Name, choice.Impl.OnDevice()
 		}
@@ -398,10 +395,10 @@ func (l *storedLayout) assignment(g *graph.Graph, device graph.Device) (*layout.
 		}
 		return nonempty(list)
 	}
-	assignment := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs), Final: l.Final}
+	assignment := &layout.Assignment{Inputs: listOf(l.Inputs), Outputs: listOf(l.Outputs)}
 	for i, storedChoice := range l.Choices {
 		choice := layout.Choice{Walk: storedChoice.walk(), In: listOf(storedChoice.In),
-			ResultCopies: listOf(storedChoice.Results), ExactStrides: storedChoice.Exact, Removed: storedChoice.Drop}
+			ResultCopies: listOf(storedChoice.Results), Removed: storedChoice.Drop}
 		if choice.Impl, err = storedChoice.impl(g.Nodes[i], device); err != nil {
 			return nil, err
 		}

@@ -83,7 +83,7 @@ func TestExplain(t *testing.T) {
 			"row-major order; to avoid it, pass `x` in row-major order, or remove the pin",
 			pinnedInput([]int{6, 4}, []int{0, 1}, graph.Pin{Format: tensor.Contiguous})},
 		{"pinned value", "propagate",
-			"`conv` before its pin (nhwc) writes (N,H,W,C); `conv` is pinned to (W,H,C,N); " +
+			"`conv` before its pin (nhwc) writes (N,C,H,W); `conv` is pinned to (W,H,C,N); " +
 				"to avoid it, remove the pin of `conv`",
 			func(t *testing.T, g *graph.Graph) {
 				conv(t, g, g.InputFormat("x", f32, tensor.ChannelsLast, 2, 4, 6, 6))

@@ -30,7 +30,6 @@ func (p *Plan) followLayouts() error {
 		return err
 	}
 	p.noteLayouts(assignment)
-	p.strategyChoseCopies = assignment.Final
 	required := make([]outputLayout, len(p.Graph.Outputs))
 	for i, output := range p.Graph.Outputs {
 		required[i] = outputLayout{pin: output.EffectivePin(), symbolicType: output.Value.Type, meta: output.Value.Meta}

@@ -23,9 +23,7 @@ func layOut(plan *Plan) error {
 	if err := chooseLayouts(plan); err != nil {
 		return err
 	}
-	if err := elideCopies(plan); err != nil {
-		return err
-	}
+	elideCopies(plan)
 	if n := len(plan.Elided) - elidedBefore; n > 0 {
 		plan.Note("%s", countText(n, "node dropped", "nodes dropped"))
 	}
@@ -51,7 +49,6 @@ func chooseLayouts(plan *Plan) error {
 	if err != nil {
 		return err
 	}
-	plan.strategyChoseCopies = assignment.Final // if true, elideCopies removes only copy nodes that make views
 	plan.Model, plan.Solution, plan.Preference = assignment.Model, assignment.Solution, assignment.Preference
 	plan.placementsChosen = graph.NewByValue[bool](plan.Graph)
 	for _, v := range assignment.Placed {
@@ -210,8 +207,12 @@ func (l *layouter) removeNode(n *graph.Node, choice *layout.Choice) error {
 		return err
 	}
 	if len(choice.ResultCopies) == 0 && n.Op.Identity { // a copy; removed views are not recorded
-		l.plan.Elided = append(l.plan.Elided, report.Elision{Node: n.Name,
-			Why: fmt.Sprintf("all its readers read the replacement of %q", n.In[0].Value.Name)})
+		source := n.In[0].Value
+		why := fmt.Sprintf("all its readers read %q, or a copy of it", source.Name)
+		if n.Out[0].Alias == source {
+			why = whyRedundant(source)
+		}
+		l.plan.Elided = append(l.plan.Elided, report.Elision{Node: n.Name, Why: why})
 	}
 	return nil
 }
@@ -290,10 +291,10 @@ func (l *layouter) setResultLayout(v *graph.Value, i int, choice *layout.Choice,
 }
 
 // setWalkLayout is setResultLayout for a result that is not a view. The result gets the original strides if the
-// layout of the walk has the original addresses, and if the choice demands exact strides or comes from other sizes.
+// layout of the walk has the original addresses.
 func (l *layouter) setWalkLayout(v *graph.Value, i int, choice *layout.Choice, original originalLayout) {
 	meta, order := v.Node.Walk.ResultLayout(i, v.Meta), orderAt(v.Node.Walk.ResultOrders, i)
-	keepsOriginal := (choice.ExactStrides || l.fromOtherSizes) && meta.SameAddresses(original.meta)
+	keepsOriginal := meta.SameAddresses(original.meta)
 	if keepsOriginal && l.fromOtherSizes {
 		guardOriginalStrides(v, order, original.symbolicType)
 	}

@@ -110,7 +110,7 @@ func TestStrategies(t *testing.T) {
 	assert.Equal(t, []int{120, 30, 6, 1}, value("attention").Strides, "as it comes")
 	require.Len(t, p.Copies, 2)
 	assert.Equal(t, "x", p.Copies[0].Value, "once, for all that read it")
-	assert.Equal(t, `output "r" keeps the layout of the graph as written`, p.Copies[1].Why)
+	assert.Equal(t, []int{120, 20, 5, 1}, p.Copies[1].To, "the output keeps the layout of the graph as written")
 	p = run(t, build(), "contiguous")
 	for _, n := range p.Graph.Nodes {
 		for _, v := range n.Out {

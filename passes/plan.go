@@ -110,24 +110,23 @@ type Plan struct {
 	inferred   bool
 	foldStore  func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
 
-	ctx                 context.Context
-	threads             int // maximum number of workers that pack constants, at least 1
-	profile             *layout.Profile
-	profileAdjusted     bool                            // the profile is adjusted to the constants of the graph
-	pins                []pinnedValue                   // the pins that the plan must meet
-	pinSources          map[*graph.Value]string         // by source of a pinned copy: name of the pinned value
-	decisionsToFollow   *Decisions                      // see [Options.Follow]
-	prices              bool                            // whether costs are computed: see [Options.Price]
-	template            *Template                       // what [Options.Template] records; otherwise nil
-	nodesToFold         map[int]bool                    // numbers of the nodes to fold; nil: the pass decides
-	foldPasses          int                             // number of fold passes that have begun
-	foldBudget          foldBudget                      // memory for results of folded nodes
-	packedResults       map[*graph.Node]foldedNode      // results of packInParallel in the current fold pass
-	unpackedReads       func() map[*tensor.Storage]bool // storages that discardPacked keeps in the current fold pass
-	discarded           discardedMemory                 // memory of packed constants
-	strategyChoseCopies bool                            // the strategy has decided which copies of the graph are removed
-	placementsChosen    graph.ByValue[bool]             // values in another value's buffer by the strategy's choice
-	nodeCosts           graph.ByValue[nodeCost]         // cost of a node, by its first output
+	ctx               context.Context
+	threads           int // maximum number of workers that pack constants, at least 1
+	profile           *layout.Profile
+	profileAdjusted   bool                            // the profile is adjusted to the constants of the graph
+	pins              []pinnedValue                   // the pins that the plan must meet
+	pinSources        map[*graph.Value]string         // by source of a pinned copy: name of the pinned value
+	decisionsToFollow *Decisions                      // see [Options.Follow]
+	prices            bool                            // whether costs are computed: see [Options.Price]
+	template          *Template                       // what [Options.Template] records; otherwise nil
+	nodesToFold       map[int]bool                    // numbers of the nodes to fold; nil: the pass decides
+	foldPasses        int                             // number of fold passes that have begun
+	foldBudget        foldBudget                      // memory for results of folded nodes
+	packedResults     map[*graph.Node]foldedNode      // results of packInParallel in the current fold pass
+	unpackedReads     func() map[*tensor.Storage]bool // storages that discardPacked keeps in the current fold pass
+	discarded         discardedMemory                 // memory of packed constants
+	placementsChosen  graph.ByValue[bool]             // values in another value's buffer by the strategy's choice
+	nodeCosts         graph.ByValue[nodeCost]         // cost of a node, by its first output
 }
 
 // Exact reports whether passes must keep roundings: see [Options.Exact].

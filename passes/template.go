@@ -146,7 +146,7 @@ func (c *recordedChoice) isLike(other *recordedChoice) bool {
 		return c == other
 	}
 	a, b := c.choice, other.choice
-	return a.Impl == b.Impl && a.ExactStrides == b.ExactStrides && a.Walk.LoopOrder == b.Walk.LoopOrder &&
+	return a.Impl == b.Impl && a.Walk.LoopOrder == b.Walk.LoopOrder &&
 		slices.Equal(a.Walk.ResultOrders, b.Walk.ResultOrders)
 }
 

@@ -36,8 +36,7 @@ func (m *Model) Assignment(labels []int) (_ *Assignment, err error) {
 		return nil, err
 	}
 	g := m.Problem.Graph
-	decoder.assignment = &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs)),
-		Final: true}
+	decoder.assignment = &Assignment{Nodes: make([]Choice, len(g.Nodes)), Outputs: make([]*Copy, len(g.Outputs))}
 	decoder.markReadForms()
 	decoder.recordChoices()
 	return decoder.assignment, nil
@@ -222,7 +221,7 @@ func (decoder *decoder) recordChoices() {
 		} else {
 			decoder.recordComputedChoice(decoder.model.computedNodes[i], &decoder.assignment.Nodes[i])
 		}
-		decoder.addPinnedCopies(n, &decoder.assignment.Nodes[i])
+		decoder.addSharedCopies(n, &decoder.assignment.Nodes[i])
 	}
 	decoder.recordOutputs()
 }
@@ -268,10 +267,8 @@ func (decoder *decoder) recordInputs() {
 			decoder.setFormCopy(variable, variable.pin, decoder.constantCopy(variable, variable.pin))
 		}
 		decoder.recordSteps(variable, decoder.derive(variable, roots, nil).steps)
-		pinnedCopy := decoder.formCopies.At(v)[variable.baseForm()] // the base form is the pinned form, if v is pinned
-		if v.Pin.SetsLayout() && pinnedCopy != nil && !pinnedCopy.Original {
-			pinnedCopy.Pinned, pinnedCopy.Why = true, whyPinned(v)
-			decoder.assignment.Inputs = append(decoder.assignment.Inputs, pinnedCopy)
+		if sharedCopy := variable.sharedCopy(decoder.formCopies.At(v)); sharedCopy != nil {
+			decoder.assignment.Inputs = append(decoder.assignment.Inputs, sharedCopy)
 		}
 	}
 }
@@ -290,7 +287,6 @@ func (decoder *decoder) recordComputedChoice(computed *computedNode, choice *Cho
 		}
 		decoder.setInput(choice, n, k, decoder.formCopies.At(arg.Value)[form])
 	}
-	choice.ExactStrides = true // also in dimensions of size 1, if the order is as written
 	for k, v := range n.Out {
 		variable := decoder.model.variables.At(v)
 		decoder.setFormCopy(variable, chosen.resultForms[k], &Copy{Value: v, Original: true})
@@ -312,26 +308,34 @@ func (decoder *decoder) setInput(choice *Choice, n *graph.Node, k int, from *Cop
 	choice.In[k] = from
 }
 
-// addPinnedCopies adds the pinned copies of a node's results to choice.ResultCopies. These copies get the names of
-// the results.
-func (decoder *decoder) addPinnedCopies(n *graph.Node, choice *Choice) {
-	if !n.Pin.SetsLayout() {
-		return
-	}
+// addSharedCopies adds the copies of a node's results in their shared forms to choice.ResultCopies. Pinned copies get
+// the names of the results.
+func (decoder *decoder) addSharedCopies(n *graph.Node, choice *Choice) {
 	for _, v := range n.Out {
 		variable := decoder.model.variables.At(v)
 		list := decoder.formCopies.At(v)
-		if list == nil {
+		if list == nil || variable.shared < 0 {
 			continue
 		}
-		if list[variable.pin] == nil { // no node reads the value
-			list[variable.pin] = &Copy{Value: v, Order: variable.forms[variable.pin].order}
+		if list[variable.shared] == nil && n.Pin.SetsLayout() { // no node reads the value
+			list[variable.shared] = &Copy{Value: v, Order: variable.forms[variable.shared].order}
 		}
-		if pinnedCopy := list[variable.pin]; !pinnedCopy.Original {
-			pinnedCopy.Pinned, pinnedCopy.Why = true, whyPinned(v)
-			choice.ResultCopies = append(choice.ResultCopies, pinnedCopy)
+		if sharedCopy := variable.sharedCopy(list); sharedCopy != nil {
+			choice.ResultCopies = append(choice.ResultCopies, sharedCopy)
 		}
 	}
+}
+
+// sharedCopy returns the copy of a value in its shared form, or nil if there is none. list has a copy for each form.
+func (variable *variable) sharedCopy(list []*Copy) *Copy {
+	if variable.shared < 0 || list[variable.shared] == nil || list[variable.shared].Value != variable.value ||
+		list[variable.shared].Original {
+		return nil
+	}
+	if variable.pin >= 0 {
+		list[variable.pin].Pinned, list[variable.pin].Why = true, whyPinned(variable.value)
+	}
+	return list[variable.shared]
 }
 
 // whyPinned returns the reason for a pinned copy.
@@ -368,6 +372,9 @@ func (decoder *decoder) recordSteps(variable *variable, list []step) {
 			stepCopy.Why = NeededOnHost
 		default:
 			stepCopy.Why = NeededOnDevice
+		}
+		if int(step.to) == variable.shared && variable.whyShared != "" {
+			stepCopy.Why = variable.whyShared
 		}
 		decoder.setFormCopy(variable, int(step.to), stepCopy)
 	}
@@ -439,6 +446,24 @@ func (decoder *decoder) recordViewChoice(view *viewNode, choice *Choice) {
 			}
 		}
 		decoder.recordSteps(result, derived.steps)
+		recorder.keepCopyNode(result)
+	}
+}
+
+// keepCopyNode makes the node itself write the copy in form 0, if the node copies its operand in the graph as written,
+// and if values have preferred orders: see [Solve]. Otherwise an inserted copy replaces the node.
+func (recorder *viewRecorder) keepCopyNode(result *variable) {
+	n, list := recorder.view.node, recorder.decoder.formCopies.At(result.value)
+	mayKeep := recorder.decoder.model.keepsCopyNodes && recorder.view.identity && !n.Pin.SetsLayout()
+	if !mayKeep || !recorder.choice.Removed || list == nil || list[0] == nil {
+		return
+	}
+	inserted, operand := list[0], n.In[recorder.view.operand].Value
+	readsOperand := inserted.From == nil || inserted.From.Original && inserted.From.Value == operand
+	isCopy := inserted.Value == result.value && !inserted.Original && !inserted.View
+	if isCopy && (readsOperand || n.Op.WritesAnyDenseLayout) {
+		recorder.useNode(inserted.From, &n.Op.Impls[0], result.forms[0].order)
+		*inserted = Copy{Value: result.value, Original: true}
 	}
 }
 
@@ -495,7 +520,7 @@ func (recorder *viewRecorder) repeatView(out *graph.Value, from *Copy, impl *gra
 func (recorder *viewRecorder) useNode(from *Copy, impl *graph.Impl, order tensor.Order) {
 	choice, n := recorder.choice, recorder.view.node
 	recorder.from, recorder.impl = from, impl
-	choice.Removed, choice.ExactStrides, choice.Impl = false, true, impl
+	choice.Removed, choice.Impl = false, impl
 	recorder.decoder.setInput(choice, n, recorder.view.operand, from)
 	if impl != nil && n.Op.WritesAnyDenseLayout {
 		choice.Walk = n.Call().WalkInOrder(order)

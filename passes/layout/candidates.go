@@ -54,8 +54,8 @@ type formOfValue struct {
 	form     int
 }
 
-// findForms finds the forms of all values.
-func (m *Model) findForms() error {
+// findForms finds the forms of all values, and sets their shared forms if wish is not nil.
+func (m *Model) findForms(wish Wish) error {
 	finder := &formFinder{model: m, propagated: make([]propagatedOrders, len(m.Problem.Graph.Nodes))}
 	g := m.Problem.Graph
 	// The number of forms is limited, so forms that are certain to exist are added first.
@@ -68,6 +68,14 @@ func (m *Model) findForms() error {
 		}
 	}
 	finder.addPinned()
+	for _, variable := range m.variableList {
+		if wish == nil {
+			break
+		}
+		if err := finder.setShared(variable, wish); err != nil {
+			return err
+		}
+	}
 
 	finder.queue = nil // the next loop queues all forms so far, in the order of the graph
 	for _, variable := range m.variableList {
@@ -144,11 +152,7 @@ func (finder *formFinder) addPinned() {
 		if !mayDiffer || n.Op.ReadsStorage {
 			continue
 		}
-		results, err := n.Op.Infer(call)
-		if err != nil || len(results) != len(n.Out) {
-			continue
-		}
-		for k, result := range results {
+		for k, result := range inferCall(n, call) {
 			meta := result.Meta()
 			// Form 0 is the layout of the graph as written. The readers of a pinned result read its pinned layout.
 			if i := finder.addForm(finder.model.variables.At(n.Out[k]), meta); i > 0 && !n.Pin.SetsLayout() {
@@ -291,11 +295,7 @@ func hasExpandedDims(meta tensor.Meta) bool {
 // addInferred adds the orders that inference gives a node's results if the given operand has layout meta. All other
 // operands have the layouts of the graph as written.
 func (finder *formFinder) addInferred(n *graph.Node, operand int, meta tensor.Meta) {
-	results, err := n.Op.Infer(callWith(n, operand, meta))
-	if err != nil || len(results) != len(n.Out) {
-		return
-	}
-	for k, result := range results {
+	for k, result := range inferWith(n, operand, meta) {
 		if order, dense := tensor.OrderOf(result.Meta()); dense && result.Alias == graph.NoAlias {
 			finder.addOrder(finder.model.variables.At(n.Out[k]), order)
 		}
@@ -413,8 +413,8 @@ func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
 	if view.identity { // a copy node, which can be omitted: its result is then the operand
 		return []tensor.Meta{meta}
 	}
-	results, err := view.node.Op.Infer(callWith(view.node, view.operand, meta))
-	if err != nil || len(results) != len(view.node.Out) {
+	results := inferWith(view.node, view.operand, meta)
+	if results == nil {
 		return nil
 	}
 	list := make([]tensor.Meta, len(results))
@@ -425,6 +425,20 @@ func (view *viewNode) results(meta tensor.Meta) []tensor.Meta {
 		list[k] = result.Meta()
 	}
 	return list
+}
+
+// inferCall returns the results that inference gives a call of a node, or nil if inference fails.
+func inferCall(n *graph.Node, call *graph.Call) []graph.Result {
+	results, err := n.Op.Infer(call)
+	if err != nil || len(results) != len(n.Out) {
+		return nil
+	}
+	return results
+}
+
+// inferWith is inferCall for one operand with another layout.
+func inferWith(n *graph.Node, operand int, meta tensor.Meta) []graph.Result {
+	return inferCall(n, callWith(n, operand, meta))
 }
 
 // callWith returns a node's call in which one operand has another layout.

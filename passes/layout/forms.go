@@ -37,7 +37,11 @@ type variable struct {
 	id       int    // index of the variable in [Model.WCSP]; noVariable if there is a single label
 	// pin is the index of the pinned form, which the user demands, or -1. Readers of another form read a copy of the
 	// pinned form, even if the node writes the value in that other form: see [Model.stepsToPinned].
-	pin                 int
+	pin int
+	// shared is the index of the form that all readers read if they can: the pinned form, the preferred form ([Wish]),
+	// or -1. whyShared is the reason for a preferred form.
+	shared              int
+	whyShared           string
 	firstFormMustBeView bool           // the first form can only be a view, never a copy
 	maxHostForms        int            // maximum number of forms on the host
 	insideBuffer        uint           // mask of forms whose first element may not be at the start of the buffer
@@ -570,8 +574,8 @@ func (m *Model) findOutputCopies(view *viewNode, operand *variable) {
 		return
 	}
 	for operandForm := range operand.forms {
-		results, err := n.Op.Infer(callWith(n, view.operand, operand.forms[operandForm].meta))
-		if err != nil || results[0].Alias == graph.NoAlias {
+		results := inferWith(n, view.operand, operand.forms[operandForm].meta)
+		if results == nil || results[0].Alias == graph.NoAlias {
 			view.outputCopies |= 1 << operandForm
 		}
 	}
@@ -585,8 +589,7 @@ func (m *Model) setAllowed(view *viewNode, operand *variable) {
 	if operand.pin < 0 {
 		return
 	}
-	results, err := view.node.Op.Infer(callWith(view.node, view.operand, operand.forms[operand.pin].meta))
-	if err == nil && len(results) == len(view.node.Out) || view.identity {
+	if view.identity || inferWith(view.node, view.operand, operand.forms[operand.pin].meta) != nil {
 		view.allowed = 1 << operand.pin
 	}
 	if m.Problem.needsLayoutAsWritten(view.node) {
@@ -607,8 +610,8 @@ func (m *Model) inferView(view *viewNode, operand *variable) (calls []*graph.Cal
 			continue
 		}
 		calls[i] = callWith(n, view.operand, operandForm.meta)
-		inferred, err := n.Op.Infer(calls[i])
-		if err != nil || len(inferred) != len(n.Out) {
+		inferred := inferCall(n, calls[i])
+		if inferred == nil {
 			continue
 		}
 		results[i] = inferred

@@ -175,7 +175,22 @@ type forwardState struct {
 	model         *Model
 	existingForms graph.ByValue[uint] // by value: mask of the forms that exist so far
 	// by result of a view and form: the copy of the view's operand that makes the form
-	operandCopies graph.ByValue[[]operandCopy]
+	operandCopies  graph.ByValue[[]operandCopy]
+	copiesIfNeeded bool // whether an operand is copied only if a label can read no form that exists
+}
+
+// newForwardState returns the state before the first node: the forms of inputs and constants.
+func newForwardState(model *Model) *forwardState {
+	g := model.Problem.Graph
+	state := &forwardState{model: model, existingForms: graph.NewByValue[uint](g),
+		operandCopies: graph.NewByValue[[]operandCopy](g)}
+	for _, v := range g.Inputs {
+		state.setForms(model.variables.At(v), 1<<0, nil) // the layout of the graph as written
+	}
+	for _, v := range g.Constants {
+		state.setForms(model.variables.At(v), 1<<len(model.variables.At(v).forms)-1, nil) // all forms
+	}
+	return state
 }
 
 // labelsInOrder visits the nodes in order and chooses the label with the least cost for each. labelCost returns the
@@ -183,16 +198,8 @@ type forwardState struct {
 // [wcsp.Forbidden].
 func labelsInOrder(model *Model,
 	labelCost func(state *forwardState, computed *computedNode, candidate *label) int64) ([]int, error) {
-	g := model.Problem.Graph
-	state := &forwardState{model: model, existingForms: graph.NewByValue[uint](g),
-		operandCopies: graph.NewByValue[[]operandCopy](g)}
+	g, state := model.Problem.Graph, newForwardState(model)
 	labels := make([]int, len(g.Nodes))
-	for _, v := range g.Inputs {
-		state.setForms(model.variables.At(v), 1<<0, nil) // the layout of the graph as written
-	}
-	for _, v := range g.Constants {
-		state.setForms(model.variables.At(v), 1<<len(model.variables.At(v).forms)-1, nil) // all forms
-	}
 	for i, n := range g.Nodes {
 		interrupt.Check(g.Context())
 		switch view, computed := model.viewNodes[i], model.computedNodes[i]; {
@@ -236,10 +243,10 @@ func (s *forwardState) addForm(v *graph.Value, form int) {
 }
 
 // setForms records the existing forms of a value. For the result of a view, operandCopies has the costs of making forms
-// from the view's operand. A pinned value has only its pinned form.
+// from the view's operand. A value with a shared form has only this form.
 func (s *forwardState) setForms(variable *variable, forms uint, operandCopies []operandCopy) {
-	if variable.pin >= 0 {
-		forms, operandCopies = 1<<variable.pin, nil
+	if variable.shared >= 0 && !isFreeConstant(variable.value) {
+		forms, operandCopies = 1<<variable.shared, nil
 	}
 	s.existingForms.Set(variable.value, forms)
 	s.operandCopies.Set(variable.value, operandCopies)
@@ -300,6 +307,9 @@ func (s *forwardState) makeCost(variable *variable, form int) int64 {
 // form is -1 if no form can be read.
 func (s *forwardState) cheapestRead(candidate *label, k int, v *graph.Value) (form int, cost int64) {
 	variable := s.model.variables.At(v)
+	if form, cost = candidate.cheapestRead(k, s.existingForms.At(v)); form >= 0 && s.copiesIfNeeded {
+		return form, cost
+	}
 	form, cost = -1, wcsp.Forbidden
 	for i, readCost := range candidate.readCosts[k] {
 		total := min(readCost+s.makeCost(variable, i), wcsp.Forbidden) // the sum saturates at Forbidden

@@ -65,7 +65,7 @@ func (m *Model) findLabels(i int, n *graph.Node) error {
 	}
 	supportedOnDevice := m.addDeviceLabels(i, n)
 	supportedOnHost := m.addHostLabels(computed, call, orders)
-	computed.labels = preferPinned(computed.labels, func(candidate *label) []int { return candidate.pinMisses })
+	computed.labels = preferPinned(computed.labels)
 	isSupported := supportedOnDevice || supportedOnHost
 	switch {
 	case len(computed.labels) > 0:
@@ -116,12 +116,16 @@ func (l label) isEquivalent(other label) bool {
 }
 
 // distinctWalks removes duplicate walks. The first walk of a list may have inferred layouts. If the node has a single
-// dense result, distinctWalks removes this walk, too, because another walk gives the same layout.
+// result and another walk writes it in its order as written, distinctWalks removes the first walk, too.
 func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 	var distinct []graph.Walk
-	hasSingleDense := len(results) == 1 && results[0].Meta.IsNonOverlappingAndDense()
-	if hasSingleDense && len(list) > 1 && list[0].HasInferredLayouts() && !list[1].HasInferredLayouts() {
-		list = list[1:]
+	if len(results) == 1 && len(list) > 1 && list[0].HasInferredLayouts() {
+		order, dense := tensor.OrderOf(results[0].Meta)
+		if dense && slices.ContainsFunc(list[1:], func(walk graph.Walk) bool {
+			return len(walk.ResultOrders) > 0 && walk.ResultOrders[0] == order
+		}) {
+			list = list[1:]
+		}
 	}
 	for _, walk := range list {
 		isDuplicate := slices.ContainsFunc(distinct, func(earlier graph.Walk) bool { return sameWalk(earlier, walk) })
@@ -269,8 +273,8 @@ func (m *Model) affectsResults(n *graph.Node, k int) bool {
 		if operandForm.ownBufferForm >= 0 || operandForm.place != tensor.Host {
 			continue // the form of the same order in its own buffer on the host is tried instead
 		}
-		results, err := n.Op.Infer(callWith(n, k, operandForm.meta))
-		if err != nil || len(results) != len(n.Out) {
+		results := inferWith(n, k, operandForm.meta)
+		if results == nil {
 			return true
 		}
 		if n.Pin.SetsLayout() { // the layouts of the results are fixed
@@ -344,8 +348,8 @@ func (m *Model) labelAsWritten(c computation) (label, bool) {
 // false if inference fails or makes a view.
 func (m *Model) inferredLabel(c computation, inferenceCall *graph.Call, requiredForms []int) (label, bool) {
 	n := c.node
-	results, err := n.Op.Infer(inferenceCall)
-	if err != nil || len(results) != len(n.Out) {
+	results := inferCall(n, inferenceCall)
+	if results == nil {
 		return label{}, false
 	}
 	resultForms, resultCall := make([]int, len(n.Out)), *c.call
@@ -462,23 +466,22 @@ func cheapestForm(costs []int64) int {
 	return best
 }
 
-// preferPinned removes alternatives that disregard pins without need. pinMisses returns the pinned operands that an
-// alternative reads in other forms. An alternative is removed if its misses are a proper superset of another
-// alternative's misses.
-func preferPinned[T any](alternatives []T, pinMisses func(*T) []int) []T {
-	if !slices.ContainsFunc(alternatives, func(a T) bool { return len(pinMisses(&a)) > 0 }) {
-		return alternatives
+// preferPinned removes labels that disregard pins without need: labels whose pinMisses are a proper superset of another
+// label's pinMisses.
+func preferPinned(labels []label) []label {
+	if !slices.ContainsFunc(labels, func(l label) bool { return len(l.pinMisses) > 0 }) {
+		return labels
 	}
-	var preferred []T
-	for i := range alternatives {
-		misses := pinMisses(&alternatives[i])
-		hasBetter := slices.ContainsFunc(alternatives, func(a T) bool {
-			otherMisses := pinMisses(&a)
-			hasNewMiss := slices.ContainsFunc(otherMisses, func(k int) bool { return !slices.Contains(misses, k) })
-			return len(otherMisses) < len(misses) && !hasNewMiss
+	var preferred []label
+	for _, candidate := range labels {
+		hasBetter := slices.ContainsFunc(labels, func(other label) bool {
+			hasNewMiss := slices.ContainsFunc(other.pinMisses, func(k int) bool {
+				return !slices.Contains(candidate.pinMisses, k)
+			})
+			return len(other.pinMisses) < len(candidate.pinMisses) && !hasNewMiss
 		})
 		if !hasBetter {
-			preferred = append(preferred, alternatives[i])
+			preferred = append(preferred, candidate)
 		}
 	}
 	return preferred

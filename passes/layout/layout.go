@@ -11,7 +11,8 @@
 //
 // There are three ways to write a strategy:
 //
-//   - [Solve] makes an assignment from a preferred order for each value, forward and node by node.
+//   - [Solve] makes an assignment from a preferred order for each value. It chooses labels of a [Model] in the order of
+//     the nodes.
 //   - [NewModel] states the problem exactly, as a weighted constraint problem (package wcsp) whose costs depend on one
 //     or two variables. [Model.Assignment] converts labels of its variables to an assignment.
 //   - [Solved] combines the model with any solver of such problems.
@@ -334,9 +335,6 @@ type Choice struct {
 	Walk graph.Walk
 	// In has, by operand, the copy to read. A nil or missing entry means the value itself.
 	In []*Copy
-	// ExactStrides means that a result with the order of the graph as written also gets its exact strides, the strides
-	// of dimensions of size 1 included.
-	ExactStrides bool
 	// ResultCopies lists copies of the results for all readers.
 	ResultCopies []*Copy
 	// Removed means that the node is unused and is removed.
@@ -350,9 +348,6 @@ type Assignment struct {
 	Inputs []*Copy
 	// Outputs holds, by index of the graph's outputs, the copy to return. A nil entry means the value itself.
 	Outputs []*Copy
-	// Final means that the assignment decides which copy nodes of the graph are removed. The layout pass then removes
-	// no other copy node.
-	Final bool
 	// Model and Solution are set by strategies that solve the problem exactly.
 	Model    *Model
 	Solution *wcsp.Solution

@@ -27,9 +27,7 @@ type Within struct {
 const (
 	maxPrices   = 16 // maximum number of prices of memory that are tried
 	maxListed   = 16 // maximum number of plans that are examined for the last price
-	maxRounds   = 3  // maximum number of rounds of memorySearch.improve
 	maxTries    = 64 // maximum number of problems that are solved for moves in a round
-	maxFailures = 2  // maximum number of equal moves that fail in a round
 	maxExamined = 96 // number of examined plans at which memorySearch.improve ends
 )
 
@@ -73,12 +71,14 @@ func (m *Model) CheapestWithin(ctx context.Context, limit, knownPS int64,
 	fixedBytes := search.removeFixedBytes()
 	search.availableBytes = float64(limit - fixedBytes)
 	search.result.LeastBytes = fixedBytes + search.leastConstantBytes()
-	psPerByte, fitting, smallest, err := search.findBytePrice()
+	psPerByte, smallest, err := search.findBytePrice()
 	if err == nil && search.mayImprove() {
 		err = search.examineNearEdge(psPerByte)
 	}
-	if err == nil && fitting != nil && search.mayImprove() {
-		err = search.improve(fitting, func(a, b limitMove) int { return cmp.Compare(b.savingPerByte(), a.savingPerByte()) })
+	if err == nil && search.result.Best != nil && search.mayImprove() {
+		err = search.improve(search.result.Best, func(a, b limitMove) int {
+			return cmp.Compare(b.savingPerByte(), a.savingPerByte())
+		})
 	}
 	// The other memory of a run is the greatest need of any step: a single kernel with much scratch memory can prevent
 	// the larger constants of many nodes. Small steps from the plan with the smallest constants avoid such kernels
@@ -147,17 +147,16 @@ type pricedPlan struct {
 
 // findBytePrice finds the edge of the hull between a plan that fits and a plan that does not, by moving from one vertex
 // to the next: it repeatedly solves the problem at the price at which both plans cost the same, and replaces one of
-// them by the plan found. It returns the last price per byte of constants, in picoseconds, the plan that fits, and the
-// plan with the smallest constants. It returns no plans if the cheapest plan fits, or if the plan with the smallest
-// constants does not.
-func (s *memorySearch) findBytePrice() (psPerByte float64, plan, smallest *Outcome, err error) {
+// them by the plan found. It returns the last price per byte of constants, in picoseconds, and the plan with the smallest
+// constants. It returns no plan if the cheapest plan fits, or if the plan with the smallest constants does not.
+func (s *memorySearch) findBytePrice() (psPerByte float64, smallest *Outcome, err error) {
 	tooLarge, fits, err := s.solve(0) // the cheapest plan of all
 	if err != nil || fits {
-		return 0, nil, nil, err
+		return 0, nil, err
 	}
 	fitting, fits, err := s.solve(s.topBytePrice()) // the plan with the smallest constants
 	if err != nil || !fits {
-		return 0, nil, nil, err
+		return 0, nil, err
 	}
 	smallest = fitting.Outcome
 	for range maxPrices {
@@ -168,16 +167,16 @@ func (s *memorySearch) findBytePrice() (psPerByte float64, plan, smallest *Outco
 		middle, fits, err := s.solve(psPerByte)
 		switch {
 		case err != nil:
-			return 0, nil, nil, err
+			return 0, nil, err
 		case middle.constantBytes <= fitting.constantBytes || middle.constantBytes >= tooLarge.constantBytes:
-			return psPerByte, fitting.Outcome, smallest, nil // there is no vertex between both plans
+			return psPerByte, smallest, nil // there is no vertex between both plans
 		case fits:
 			fitting = middle
 		default:
 			tooLarge = middle
 		}
 	}
-	return psPerByte, fitting.Outcome, smallest, nil
+	return psPerByte, smallest, nil
 }
 
 // topBytePrice returns a price of a byte, in picoseconds, at which a plan with the fewest bytes is the cheapest plan: a
@@ -264,18 +263,12 @@ func (s *memorySearch) examineNearEdge(psPerByte float64) error {
 	if err != nil {
 		return err
 	}
-	comparer := &comparer{model: s.model, outcomes: map[string]*Outcome{}}
-	problem.Factors = append(problem.Factors, s.model.dominatedFactors(s.bytesByLabel)...)
-	list, _, err := wcsp.KBest(problem, maxListed, s.limits, comparer.samePlan)
-	if err = cmp.Or(err, comparer.err); err != nil {
+	list, plans, _, err := s.model.distinctPlans(problem, s.bytesByLabel, maxListed, s.limits)
+	if err != nil {
 		return err
 	}
-	for _, found := range list {
-		outcome := comparer.outcome(found.Labels)
-		if comparer.err != nil {
-			return comparer.err
-		}
-		if outcome.CostPS >= s.leastPS || float64(s.bytesOf(found.Labels)) > s.availableBytes {
+	for i, outcome := range plans {
+		if outcome.CostPS >= s.leastPS || float64(s.bytesOf(list[i].Labels)) > s.availableBytes {
 			continue
 		}
 		if _, err := s.checkFit(outcome); err != nil {
@@ -288,26 +281,29 @@ func (s *memorySearch) examineNearEdge(psPerByte float64) error {
 	return nil
 }
 
-// limitChange is a change of the limit on the bytes of one node's constants: see [memorySearch.improve].
-type limitChange struct {
-	node       int
-	bytes      int64 // the new limit
-	addedBytes int64
-	savedPS    int64 // by the cheapest plan with this change alone
-}
-
-// limitMove is a change of one limit, or two changes that are made together.
+// limitMove changes the limits on the bytes of the constants of one or two nodes: see [memorySearch.improve].
 type limitMove struct {
-	changes             []limitChange
-	addedBytes, savedPS int64
+	nodes      []int
+	limits     []int64 // the new limits, by index in nodes
+	addedBytes int64
+	savedPS    int64 // the sum of the savings by each change alone
 }
 
 // savingPerByte returns the saving for each added byte.
 func (m limitMove) savingPerByte() float64 { return float64(m.savedPS) / float64(max(m.addedBytes, 1)) }
 
+// with returns the limits after the move.
+func (m limitMove) with(limits []int64) []int64 {
+	changed := slices.Clone(limits)
+	for i, node := range m.nodes {
+		changed[node] = m.limits[i]
+	}
+	return changed
+}
+
 // improve looks for cheaper plans near a plan that fits. The state of the search is a limit for each node on the bytes
-// of its constants, at first the bytes in the given plan. A move changes one limit or, if no such move makes the plan
-// cheaper, exchanges memory between two nodes. In each round the moves are tried that probably fit, in the given order.
+// of its constants, at first the bytes in the given plan. A move changes one limit, or exchanges memory between two
+// nodes. In each round the moves are tried that probably fit, in the given order.
 func (s *memorySearch) improve(plan *Outcome, order func(a, b limitMove) int) error {
 	limits := make([]int64, len(s.bytesByLabel)) // by node
 	for i, bytes := range s.bytesByLabel {
@@ -315,45 +311,35 @@ func (s *memorySearch) improve(plan *Outcome, order func(a, b limitMove) int) er
 			limits[i] = bytes[plan.Labels[s.model.computedNodes[i].id]]
 		}
 	}
-	for range maxRounds {
+	for isImproved := true; isImproved; {
+		isImproved = false
 		moves, err := s.moves(plan, limits, order)
 		if err != nil {
 			return err
 		}
-		tries, isImproved, failures := 0, false, map[[2]int64]int{}
-		for _, move := range moves {
-			kind := [2]int64{move.addedBytes, move.savedPS} // equal for equal changes of equal nodes
-			unusedBytes := s.limit - s.examined[fmt.Sprint(plan.Labels)]
-			isOutdated := slices.ContainsFunc(move.changes, func(c limitChange) bool {
-				return limits[c.node] != c.bytes-c.addedBytes // an earlier move has changed the limit
-			})
-			isUseless := isOutdated || move.addedBytes > unusedBytes || failures[kind] == maxFailures
-			if isUseless || tries == maxTries || len(s.examined) >= maxExamined {
+		moved := map[int]bool{} // nodes whose limits an earlier move has changed
+		for tries := 0; len(moves) > 0 && tries < maxTries && len(s.examined) < maxExamined; moves = moves[1:] {
+			move, unusedBytes := moves[0], s.limit-s.examined[fmt.Sprint(plan.Labels)]
+			isOutdated := slices.ContainsFunc(move.nodes, func(node int) bool { return moved[node] })
+			if isOutdated || move.addedBytes > unusedBytes {
 				continue
 			}
 			tries++
-			failures[kind]++
-			changed := slices.Clone(limits)
-			for _, c := range move.changes {
-				changed[c.node] = c.bytes
-			}
-			next, err := s.solveLimited(changed)
+			next, err := s.solveLimited(move.with(limits))
 			if err != nil {
 				return err
 			}
 			if next == nil || next.CostPS >= plan.CostPS {
 				continue
 			}
-			fits, err := s.checkFit(next)
-			if err != nil {
+			if fits, err := s.checkFit(next); err != nil {
 				return err
+			} else if fits {
+				plan, limits, isImproved = next, move.with(limits), true
+				for _, node := range move.nodes {
+					moved[node] = true
+				}
 			}
-			if fits {
-				plan, limits, isImproved, failures[kind] = next, changed, true, 0
-			}
-		}
-		if !isImproved {
-			break
 		}
 	}
 	return nil
@@ -362,34 +348,34 @@ func (s *memorySearch) improve(plan *Outcome, order func(a, b limitMove) int) er
 // moves lists the moves from a plan that probably save time: first single changes, then pairs, each in the given order.
 func (s *memorySearch) moves(plan *Outcome, limits []int64, order func(a, b limitMove) int) (moves []limitMove,
 	err error) {
-	var changes []limitChange
+	var changes []limitMove // of one limit
 	for i, bytesByLabel := range s.bytesByLabel {
 		for label, bytes := range bytesByLabel {
 			if bytes == limits[i] || slices.Contains(bytesByLabel[:label], bytes) {
 				continue
 			}
-			changed := slices.Clone(limits)
-			changed[i] = bytes
-			other, err := s.solveLimited(changed)
+			change := limitMove{nodes: []int{i}, limits: []int64{bytes}, addedBytes: bytes - limits[i]}
+			other, err := s.solveLimited(change.with(limits))
 			if err != nil {
 				return nil, err
 			}
 			if other != nil {
-				changes = append(changes, limitChange{i, bytes, bytes - limits[i], plan.CostPS - other.CostPS})
+				change.savedPS = plan.CostPS - other.CostPS
+				changes = append(changes, change)
 			}
 		}
 	}
 	for i, a := range changes {
-		if a.savedPS > 0 {
-			moves = append(moves, limitMove{[]limitChange{a}, a.addedBytes, a.savedPS})
-		}
+		moves = append(moves, a)
 		for _, b := range changes[:i] {
-			if saved := a.savedPS + b.savedPS; a.node != b.node && saved > 0 {
-				moves = append(moves, limitMove{[]limitChange{a, b}, a.addedBytes + b.addedBytes, saved})
+			if a.nodes[0] != b.nodes[0] {
+				moves = append(moves, limitMove{slices.Concat(a.nodes, b.nodes), slices.Concat(a.limits, b.limits),
+					a.addedBytes + b.addedBytes, a.savedPS + b.savedPS})
 			}
 		}
 	}
-	sorted.Func(moves, func(a, b limitMove) int { return cmp.Or(len(a.changes)-len(b.changes), order(a, b)) })
+	moves = slices.DeleteFunc(moves, func(move limitMove) bool { return move.savedPS <= 0 })
+	sorted.Func(moves, func(a, b limitMove) int { return cmp.Or(len(a.nodes)-len(b.nodes), order(a, b)) })
 	return moves, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -71,6 +72,8 @@ type Model struct {
 	mayBeOnDevice graph.ByValue[bool]      // by value: whether it may be on the device
 	deviceCopies  map[tensor.DType]bool    // by dtype: whether the device has a kernel that copies its elements
 	slots         *slots                   // see slots.go; nil until it is needed
+	// keepsCopyNodes is whether a copy node of the graph makes a copy that is needed, rather than an inserted one.
+	keepsCopyNodes bool
 }
 
 // use is a use of a value as an operand: the index of the node in the graph, and the index of the operand.
@@ -94,13 +97,17 @@ func (m *Model) Forms(v *graph.Value) []tensor.Meta {
 }
 
 // NewModel states a problem. If a node cannot be computed, it returns an error that names the node.
-func NewModel(problem *Problem) (_ *Model, err error) {
+func NewModel(problem *Problem) (*Model, error) { return newModel(problem, nil) }
+
+// newModel states a problem. If wish is not nil, the forms of values include their preferred orders ([Wish]).
+func newModel(problem *Problem, wish Wish) (_ *Model, err error) {
 	defer interrupt.Catch(&err)
 	if problem == nil || problem.Graph == nil {
 		return nil, errors.New("the problem is nil")
 	}
 	g := problem.Graph
-	model := &Model{Problem: problem, variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
+	model := &Model{Problem: problem, keepsCopyNodes: wish != nil,
+		variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
 		computedNodes: make([]*computedNode, len(g.Nodes)), viewNodes: make([]*viewNode, len(g.Nodes))}
 	op, err := g.CopyOp()
 	if err != nil {
@@ -113,7 +120,7 @@ func NewModel(problem *Problem) (_ *Model, err error) {
 	if problem.Device != nil {
 		model.findDeviceNodes()
 	}
-	if err := model.findForms(); err != nil {
+	if err := model.findForms(wish); err != nil {
 		return nil, err
 	}
 	if problem.Device != nil {
@@ -136,7 +143,11 @@ func NewModel(problem *Problem) (_ *Model, err error) {
 
 // priceNode finds and prices the labels of node i or, if it is a view, the copies to the forms of its results.
 func (m *Model) priceNode(i int, n *graph.Node) (err error) {
-	defer m.Problem.recoverAt(n, &err)
+	defer func() { // of a panic of the op
+		if panicked := recover(); panicked != nil {
+			err = m.Problem.Graph.NodeError(n, panics.Error(panicked))
+		}
+	}()
 	if view := m.viewNodes[i]; view != nil {
 		m.priceViewCopies(view)
 		return nil
@@ -184,7 +195,7 @@ func (m *Model) makeVariables() error {
 // makeVariable makes the variable of a value, with its form in the graph as written and its pinned form.
 func (m *Model) makeVariable(v *graph.Value) error {
 	interrupt.Check(m.Problem.Context())
-	created := &variable{value: v, id: noVariable, pin: -1, maxHostForms: maxForms}
+	created := &variable{value: v, id: noVariable, pin: -1, shared: -1, maxHostForms: maxForms}
 	created.addForm(v.Meta)
 	created.firstFormMustBeView = m.Problem.readAsStorage[v] && v.Alias != nil
 	if pin := v.EffectivePin(); pin.SetsLayout() {
@@ -196,6 +207,7 @@ func (m *Model) makeVariable(v *graph.Value) error {
 			return fmt.Errorf("%q: %w", v.Name, err)
 		}
 		created.pin = created.addForm(v.Meta.WithStrides(order.Strides(v.Meta.Shape)))
+		created.shared = created.pin
 	}
 	m.variables.Set(v, created)
 	m.variableList = append(m.variableList, created)

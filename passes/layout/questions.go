@@ -184,18 +184,12 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 	}
 	limits := m.Problem.options()
 	deadline := time.Now().Add(limits.TimeLimit)
-	problem := *m.WCSP
-	problem.Factors = slices.Concat(problem.Factors, m.dominatedFactors(nil))
-	comparer := &comparer{model: m, outcomes: map[string]*Outcome{}}
-	list, timedOut, err := wcsp.KBest(&problem, k, limits, comparer.samePlan)
+	list, best, timedOut, err := m.distinctPlans(m.WCSP, nil, k, limits)
 	if err != nil {
 		return nil, false, err
 	}
 	if !list[0].Optimal() {
 		return nil, false, errors.New("the problem is too large to be solved exactly: its cheapest plans are unknown")
-	}
-	for _, solution := range list {
-		best = append(best, comparer.outcome(solution.Labels))
 	}
 	if len(best) < k {
 		byClass, classesTimedOut, err := m.bestOfClasses(k, limits, deadline)
@@ -204,35 +198,44 @@ func (m *Model) Best(k int) (best []*Outcome, timedOut bool, err error) {
 		}
 		timedOut = timedOut || classesTimedOut
 		for _, solution := range byClass {
-			if added := comparer.outcome(solution.Labels); !slices.ContainsFunc(best, added.samePlan) {
+			added, err := solution.Outcome()
+			if err != nil {
+				return nil, false, err
+			}
+			if !slices.ContainsFunc(best, added.samePlan) {
 				best = append(best, added)
 			}
 		}
 	}
 	sorted.Func(best, func(a, b *Outcome) int { return cmp.Compare(a.CostPS, b.CostPS) })
-	return best[:min(k, len(best))], timedOut && len(best) < k, comparer.err
+	return best[:min(k, len(best))], timedOut && len(best) < k, nil
 }
 
-// comparer compares the plans that labels give. It caches their outcomes, because each is compared with all others.
-type comparer struct {
-	model    *Model
-	outcomes map[string]*Outcome // by labels
-	err      error
-}
-
-// outcome returns the outcome of labels. In case of an error, it sets c.err and returns an empty outcome.
-func (c *comparer) outcome(labels []int) *Outcome {
-	key := fmt.Sprint(labels)
-	if c.outcomes[key] == nil {
-		outcome, err := c.model.Outcome(labels)
-		c.err = cmp.Or(c.err, err)
-		c.outcomes[key] = cmp.Or(outcome, &Outcome{})
+// distinctPlans returns the k cheapest solutions with distinct plans, and these plans. The problem is WCSP with other
+// costs; bytes is as in dominatedFactors.
+func (m *Model) distinctPlans(problem *wcsp.Problem, bytes [][]int64, k int,
+	limits wcsp.Options) (list []*wcsp.Solution, plans []*Outcome, timedOut bool, err error) {
+	reduced := *problem
+	reduced.Factors = slices.Concat(problem.Factors, m.dominatedFactors(bytes))
+	outcomes := map[string]*Outcome{} // by labels, because each is compared with all others
+	var outcomeErr error
+	outcomeOf := func(labels []int) *Outcome {
+		key := fmt.Sprint(labels)
+		if outcomes[key] == nil {
+			outcome, err := m.Outcome(labels)
+			outcomeErr = cmp.Or(outcomeErr, err)
+			outcomes[key] = cmp.Or(outcome, &Outcome{})
+		}
+		return outcomes[key]
 	}
-	return c.outcomes[key]
+	list, timedOut, err = wcsp.KBest(&reduced, k, limits, func(a, b []int) bool {
+		return outcomeOf(a).samePlan(outcomeOf(b))
+	})
+	for _, solution := range list {
+		plans = append(plans, outcomeOf(solution.Labels))
+	}
+	return list, plans, timedOut, cmp.Or(err, outcomeErr)
 }
-
-// samePlan reports whether two assignments have the same plan.
-func (c *comparer) samePlan(a, b []int) bool { return c.outcome(a).samePlan(c.outcome(b)) }
 
 // bestOfClasses returns the cheapest plan for each of the k cheapest combinations of classes. Labels of a node are in
 // the same class if they have the same implementation and layouts of results.
@@ -395,7 +398,7 @@ const maxFactor = 1024
 // Sensitive finds the nearest factors on the price of all copies, above and below 1, at which the cheapest plan
 // changes. Factors are accurate to a few millionths.
 //
-// The cost of an assignment of labels is a linear function of the factor: a line. Sensitive first solves the problem
+// The cost of a plan is a linear function of the factor: a line. Sensitive first solves the problem
 // at the extreme factor. It then repeatedly moves to the factor at which the solution's line crosses the line of the
 // cheapest plan (the plan for factor 1), and solves the problem at this factor. It ends when no line is below the
 // line of the cheapest plan. For example, of the lines 12+f and 10+4f the first is the cheapest at f=1. They cross at
@@ -405,10 +408,8 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err != nil {
 		return nil, err
 	}
-	sensitivity := &Sensitivity{CopyNS: float64(cheapest.copyCosts) / machine.PSPerNS}
-	for _, c := range cheapest.outcome.Copies {
-		sensitivity.CopiedBytes += c.Bytes
-	}
+	sensitivity := &Sensitivity{CopyNS: float64(cheapest.CopyCostPS) / machine.PSPerNS,
+		CopiedBytes: copiedBytes(cheapest.Copies)}
 	if sensitivity.Slower, err = m.breakpoint(cheapest, maxFactor); err != nil {
 		return nil, err
 	}
@@ -418,65 +419,54 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 
 // breakpoint finds the factor nearest to 1, between 1 and the given factor, at which another line falls below the line
 // of the cheapest plan. It returns nil if there is no such factor.
-func (m *Model) breakpoint(cheapest *line, factor float64) (*Breakpoint, error) {
-	var other *line // the last line found below the line of the cheapest plan
-	for {
-		lineAtFactor, err := m.cheapestAt(factor)
+func (m *Model) breakpoint(cheapest *Outcome, factor float64) (*Breakpoint, error) {
+	var other *Outcome // the last plan found whose line is below the line of the cheapest plan
+	for factor != 1 {  // two plans cost the same at factor 1
+		found, err := m.cheapestAt(factor)
 		if err != nil {
 			return nil, err
 		}
 		// If no line is below the cheapest plan's line at this factor, this factor is the breakpoint. At the extreme
 		// factor, there is then no breakpoint. Lines of equal slope do not cross.
-		if lineAtFactor.copyCosts == cheapest.copyCosts || lineAtFactor.cost(factor) >= cheapest.cost(factor) {
+		if found.CopyCostPS == cheapest.CopyCostPS || found.cost(factor) >= cheapest.cost(factor) {
 			break
 		}
-		crossing := float64(lineAtFactor.otherCosts-cheapest.otherCosts) / float64(cheapest.copyCosts-lineAtFactor.copyCosts)
+		crossing := (found.cost(0) - cheapest.cost(0)) / float64(cheapest.CopyCostPS-found.CopyCostPS)
 		if other != nil && (crossing-1)/(factor-1) >= 1-1e-9 {
 			break // the next crossing is at the same factor, except for rounding
 		}
-		other, factor = lineAtFactor, crossing
-		if factor == 1 {
-			break // two plans cost the same at factor 1
-		}
+		other, factor = found, crossing
 	}
 	if other == nil {
 		return nil, nil
 	}
-	found := &Breakpoint{Factor: factor, Change: other.outcome.ChangesSince(cheapest.outcome)}
-	found.setBandwidths(cheapest, other)
-	return found, nil
-}
-
-// setBandwidths sets WasGBps and GBps. other is the line of the plan that becomes the cheapest at the breakpoint.
-func (found *Breakpoint) setBandwidths(cheapest, other *line) {
-	bytes, copyPS, copies := 0, cheapest.copyCosts, cheapest.outcome.Copies
+	result := &Breakpoint{Factor: factor, Change: other.ChangesSince(cheapest)}
+	copyPS, copies := cheapest.CopyCostPS, cheapest.Copies
 	if copyPS == 0 { // the cheapest plan has no copies
-		copyPS, copies = other.copyCosts, found.Change.Added
+		copyPS, copies = other.CopyCostPS, result.Change.Added
 	}
+	if copyPS > 0 && factor > 0 {
+		result.WasGBps = float64(copiedBytes(copies)) / float64(copyPS) * machine.PSPerNS // GB/s: bytes per nanosecond
+		result.GBps = result.WasGBps / factor
+	}
+	return result, nil
+}
+
+// cost returns the cost of a plan with a factor on the price of copies, in picoseconds.
+func (o *Outcome) cost(factor float64) float64 {
+	return float64(o.CostPS-o.CopyCostPS) + float64(factor*float64(o.CopyCostPS))
+}
+
+// copiedBytes returns the total size of copies.
+func copiedBytes(copies []Copied) (sum int) {
 	for _, copied := range copies {
-		bytes += copied.Bytes
+		sum += copied.Bytes
 	}
-	if copyPS > 0 && found.Factor > 0 {
-		found.WasGBps = float64(bytes) / float64(copyPS) * machine.PSPerNS // bytes per nanosecond, which are GB/s
-		found.GBps = found.WasGBps / found.Factor
-	}
+	return sum
 }
 
-// line is the cost of an assignment as a function of the factor on the price of copies: otherCosts +
-// factor * copyCosts.
-type line struct {
-	otherCosts, copyCosts int64 // in picoseconds
-	outcome               *Outcome
-}
-
-// cost returns the cost at a factor, in picoseconds.
-func (l *line) cost(factor float64) float64 {
-	return float64(l.otherCosts) + float64(factor*float64(l.copyCosts))
-}
-
-// cheapestAt returns the line of the assignment that is cheapest at a factor. With 0, it returns the line of the plan
-// that strategy Optimal finds.
-func (m *Model) cheapestAt(factor float64) (*line, error) {
+// cheapestAt returns the plan that is cheapest at a factor. With 0, it returns the plan that strategy Optimal finds.
+func (m *Model) cheapestAt(factor float64) (*Outcome, error) {
 	solution, err := m.Solve(Changed{CopyPrice: factor})
 	if err != nil {
 		return nil, err
@@ -484,20 +474,7 @@ func (m *Model) cheapestAt(factor float64) (*line, error) {
 	if !solution.Optimal() {
 		return nil, errors.New("the problem is too large to be solved exactly: its sensitivity is unknown")
 	}
-	found := &line{}
-	for i, table := range m.WCSP.Factors { // the cost tables of the problem
-		index := 0
-		for _, v := range table.Scope {
-			index = index*len(m.WCSP.Variables[v].Labels) + solution.Labels[v]
-		}
-		if m.isCopyFactor[i] {
-			found.copyCosts += table.Costs[index]
-		} else {
-			found.otherCosts += table.Costs[index]
-		}
-	}
-	found.outcome, err = solution.Outcome()
-	return found, err
+	return solution.Outcome()
 }
 
 // Advice lists changes of the layouts of a graph's inputs and outputs that would make its plan cheaper.
