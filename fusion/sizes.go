@@ -103,7 +103,7 @@ func (f *Fusion) AtSizes(in []graph.Arg, sizes []int) (any, error) {
 // Like implements [graph.SizedAttributes].
 func (f *Fusion) Like(other any) bool {
 	o, ok := other.(*Fusion)
-	if !ok || f.DifferenceOf(o) != nil || !slices.Equal(f.Results, o.Results) {
+	if !ok || f == nil || o == nil || f.DifferenceOf(o) != nil || !slices.Equal(f.Results, o.Results) {
 		return false
 	}
 	sameShape := func(a, b tensor.Type) bool {
@@ -119,8 +119,12 @@ func (f *Fusion) Like(other any) bool {
 
 // WithNamesOf implements [graph.SizedAttributes].
 func (f *Fusion) WithNamesOf(other any) any {
+	o, ok := other.(*Fusion)
+	if f == nil || !ok || o == nil {
+		return f
+	}
 	renamed := *f
-	renamed.names = other.(*Fusion).Names()
+	renamed.names = o.Names()
 	return &renamed
 }
 

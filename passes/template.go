@@ -25,9 +25,6 @@ type Template struct {
 	plan    *Plan
 	graph   *graph.Template
 	choices []*recordedChoice // by node of the graph; nil if nothing is chosen again
-	// mayBePlaced marks the nodes that may differ from nodes that are alike in the template: where values are stored is
-	// decided again.
-	mayBePlaced []bool
 
 	// What passes record.
 	recorded map[*graph.Node]*recordedChoice
@@ -97,7 +94,6 @@ func (p *Plan) TemplateOver(symbols []string, name func(string) string) (*Templa
 	t.unpackFolded(p.Graph)
 	parts := graph.TemplateParts{Symbols: symbols, Name: name, Folded: t.folded, Groups: p.placementGroups()}
 	parts.Alike = p.Graph.Alike(func(i int) bool { return t.packsAnew(p.Graph.Nodes[i]) })
-	t.findPlaced(p.Graph, parts.Groups)
 	for i, n := range p.Graph.Nodes {
 		recorded, first := t.recorded[n], &parts.Alike[i]
 		if int(*first) < i && !recorded.isLike(t.recorded[p.Graph.Nodes[*first]]) {
@@ -121,23 +117,6 @@ func (p *Plan) TemplateOver(symbols []string, name func(string) string) (*Templa
 func (t *Template) packsAnew(n *graph.Node) bool {
 	mayPack := n.Impl != nil && n.Impl.Pack != nil || !n.Op.HasConstantsByAddress()
 	return mayPack && slices.ContainsFunc(n.In, func(a graph.Arg) bool { return t.varies.At(a.Value) })
-}
-
-// findPlaced marks the nodes of which an operand or a result may be stored within another value.
-func (t *Template) findPlaced(g *graph.Graph, groups [][]*graph.Value) {
-	mayBePlaced := map[*graph.Value]bool{}
-	for _, group := range groups {
-		if slices.ContainsFunc(group, func(v *graph.Value) bool { return v.Node != nil && v.Node.Op.ConcatDim != nil }) {
-			for _, v := range group {
-				mayBePlaced[v] = true
-			}
-		}
-	}
-	t.mayBePlaced = make([]bool, len(g.Nodes))
-	for i, n := range g.Nodes {
-		t.mayBePlaced[i] = slices.ContainsFunc(n.In, func(a graph.Arg) bool { return mayBePlaced[a.Value] }) ||
-			slices.ContainsFunc(n.Out, func(v *graph.Value) bool { return mayBePlaced[v] })
-	}
 }
 
 // isLike reports whether two choices of a template are equal, for nodes that are alike. Both may be nil.
@@ -259,8 +238,8 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 	}
 	if len(plan.decisionsToFollow.placedValues) > 0 {
 		plan.placeAtNodes(func(i int) bool { return bound.Changed[i] })
-		t.separatePlaced(bound)
 	}
+	separatePlaced(bound)
 	for i, n := range plan.Graph.Nodes {
 		if !bound.Changed[i] || int(bound.Alike[i]) < i {
 			continue
@@ -273,11 +252,12 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 	return &BoundPlan{plan, bound}, nil
 }
 
-// separatePlaced makes nodes that are no longer alike their own first nodes.
-func (t *Template) separatePlaced(bound *graph.Bound) {
+// separatePlaced makes changed nodes that are no longer alike their own first nodes: where their values are stored was
+// decided again.
+func separatePlaced(bound *graph.Bound) {
 	isShared := true // the list is that of the template
 	for i, first := range bound.Alike {
-		if int(first) == i || !bound.Changed[i] || !t.mayBePlaced[i] || bound.Graph.Nodes[i].IsPlacedLike(bound.Graph.Nodes[first]) {
+		if int(first) == i || !bound.Changed[i] || bound.Graph.Nodes[i].IsPlacedLike(bound.Graph.Nodes[first]) {
 			continue
 		}
 		if isShared {
