@@ -570,3 +570,29 @@ func TestCachesOfGoroutines(t *testing.T) {
 		assert.Equal(t, last[0], bits)
 	}
 }
+
+// A capacity may be less than the sizes that a graph assumes.
+func TestSmallCaches(t *testing.T) {
+	g := graph.New("g", kernels.Lookup)
+	past := g.InputDims("past", f32, tensor.NoFormat, graph.Dim{Size: 2}, graph.Dim{Symbol: "P"}, graph.Dim{Size: 4})
+	added := g.InputDims("new", f32, tensor.NoFormat, graph.Dim{Size: 2}, graph.Dim{Symbol: "S"}, graph.Dim{Size: 4})
+	g.Output("present", g.Apply("cat", graph.Attrs{"dim": 1}, past, added)[0])
+	require.NoError(t, g.Err())
+	for capacity := 2; capacity <= 4; capacity++ {
+		p, err := graphrun.Compile(g.Clone(), graphrun.Options{Threads: 1,
+			Caches: []graph.GrowingCache{{Input: "past", Output: "present", Axis: 1, Capacity: capacity}}})
+		require.NoError(t, err)
+		in, err := p.CachesOf(map[string]*tensor.Tensor{"past": tensor.Zeros(f32, 2, 0, 4)})
+		require.NoError(t, err)
+		for n := range capacity {
+			in["new"] = iota32(8, 2, 1, 4)
+			out, err := p.Run(t.Context(), in)
+			require.NoError(t, err)
+			require.Equal(t, n+1, out["present"].Shape[1])
+			require.Equal(t, 8.0, out["present"].At(1, n, 3).Float())
+			in["past"] = out["present"]
+		}
+		_, err = p.Run(t.Context(), in)
+		require.ErrorContains(t, err, fmt.Sprintf("needs size %d", capacity+1))
+	}
+}

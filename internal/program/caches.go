@@ -22,12 +22,34 @@ func (p *Program) storeCaches() error {
 		return errors.New("Options.Caches: a program with Options.KeepGoing has no caches, because a failed run could leave " +
 			"some of them incomplete")
 	}
+	g, caches, err := p.withCaches(nil)
+	if ones := p.graph.Assumed(); err != nil && len(ones) > 0 { // a capacity may be less than the assumed sizes
+		for name := range ones {
+			ones[name] = 1
+		}
+		if smaller, found, errOfOnes := p.withCaches(ones); errOfOnes == nil {
+			g, caches, err = smaller, found, nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("Options.Caches: %w", err)
+	}
+	p.graph, p.options.Caches = g, caches
+	return nil
+}
+
+// withCaches returns a copy of the graph in which the caches are stores, and the caches. assumed has other sizes for
+// the symbols whose sizes are assumed, or is nil.
+func (p *Program) withCaches(assumed map[string]int) (*graph.Graph, []graph.GrowingCache, error) {
 	g := p.graph.Clone()
-	if err := p.bind(g, nil); err != nil {
-		return err
+	if err := p.bind(g, assumed); err != nil {
+		return nil, nil, err
+	}
+	for name, n := range assumed {
+		g.Assume(name, n)
 	}
 	if err := g.Infer(); err != nil {
-		return err
+		return nil, nil, err
 	}
 	caches, err := resolveCaches(g, p.options.Caches)
 	if err == nil {
@@ -36,11 +58,7 @@ func (p *Program) storeCaches() error {
 	if err == nil {
 		err = g.StoreCaches(caches)
 	}
-	if err != nil {
-		return fmt.Errorf("Options.Caches: %w", err)
-	}
-	p.graph, p.options.Caches = g, caches
-	return nil
+	return g, caches, err
 }
 
 // checkPinsOfCaches returns an error if [Options.Pins] pins the layout of a cache: the result of a run would be a copy
