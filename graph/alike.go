@@ -125,12 +125,14 @@ func (v *Value) isReadLike(other *Value, byAddress bool) bool {
 	case (v.Const == nil) != (other.Const == nil) || (v.Packed == nil) != (other.Packed == nil) || v.Pin != other.Pin:
 		return false
 	case v.Packed != nil:
-		return v.Packed.Format == other.Packed.Format && v.Meta.SameLayout(other.Meta)
+		return v.Packed.Format == other.Packed.Format && v.Meta.SameLayout(other.Meta) && haveSameType(v, other)
 	case v.Const != nil && !byAddress:
 		return v.Const.Meta.Bytes() <= maxAlikeBytes && haveSameType(v, other) && v.Const.Meta.SameLayout(other.Const.Meta) &&
 			bytes.Equal(denseBytes(v.Const), denseBytes(other.Const))
 	}
-	return haveSameType(v, other)
+	narrow, otherNarrow := v.Const.Unwidened(), other.Const.Unwidened() // of products that read 16-bit floats
+	isSame := (narrow == nil) == (otherNarrow == nil) && (narrow == nil || narrow.DType == otherNarrow.DType)
+	return isSame && haveSameType(v, other)
 }
 
 // haveSameType reports whether values with equal metas have equal types.
