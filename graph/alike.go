@@ -125,7 +125,7 @@ func (v *Value) isReadLike(other *Value, byAddress bool) bool {
 	case (v.Const == nil) != (other.Const == nil) || (v.Packed == nil) != (other.Packed == nil) || v.Pin != other.Pin:
 		return false
 	case v.Packed != nil:
-		return v.Packed.Format == other.Packed.Format && v.Meta.SameLayout(other.Meta) && haveSameType(v, other)
+		return v.Packed.Format == other.Packed.Format && v.Meta.DType == other.Meta.DType && v.Meta.SameLayout(other.Meta)
 	case v.Const != nil && !byAddress:
 		return v.Const.Meta.Bytes() <= maxAlikeBytes && haveSameType(v, other) && v.Const.Meta.SameLayout(other.Const.Meta) &&
 			bytes.Equal(denseBytes(v.Const), denseBytes(other.Const))
