@@ -50,7 +50,8 @@ func underLimit(t *testing.T) {
 
 const repeated = `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [1]}],
  "nodes": [{"name": "r", "op": "repeat", "inputs": ["x"], "attrs": {"repeats": [1073741824]}},
-           {"name": "y", "op": "relu", "inputs": ["r"]}, {"name": "z", "op": "neg", "inputs": ["x"]}],
+           {"name": "y", "op": "flip", "inputs": ["r"], "attrs": {"dims": [0]}},
+           {"name": "z", "op": "neg", "inputs": ["x"]}],
  "outputs": ["y", "z"]}`
 
 func TestRunsThatDoNotFit(t *testing.T) {

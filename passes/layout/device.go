@@ -162,6 +162,8 @@ func readsPlace(impl *graph.Impl, f *form) bool {
 func (m *Model) copyImpl(from, to *form) *graph.Impl {
 	device := m.Problem.Device
 	switch {
+	case m.copyOp == nil:
+		return nil
 	case from.place == tensor.Host && to.place == tensor.Host:
 		return &m.copyOp.Impls[0]
 	case from.place != to.place && !from.meta.SameAddresses(to.meta): // a transfer keeps the layout

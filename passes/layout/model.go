@@ -63,7 +63,7 @@ type Model struct {
 	variableList  []*variable              // in the order of the graph
 	computedNodes []*computedNode          // by index of the node; nil for views
 	viewNodes     []*viewNode              // by index of the node; nil unless the node is a view
-	copyOp        *graph.Op                // the op that copies values
+	copyOp        *graph.Op                // the op that copies values; nil if the catalogue has none
 	readers       graph.ByValue[[]use]     // by value: its uses as an operand
 	nodeIndex     []int                    // by [graph.Node.Number]: index of the node in the graph
 	noCopy        formOfValue              // the form of Changed.NoCopy
@@ -109,11 +109,9 @@ func newModel(problem *Problem, wish Wish) (_ *Model, err error) {
 	model := &Model{Problem: problem, keepsCopyNodes: wish != nil,
 		variables: graph.NewByValue[*variable](g), readers: graph.NewByValue[[]use](g),
 		computedNodes: make([]*computedNode, len(g.Nodes)), viewNodes: make([]*viewNode, len(g.Nodes))}
-	op, err := g.CopyOp()
-	if err != nil {
+	if model.copyOp, err = g.CopyOp(); err != nil && wish == nil { // preferences may need no copy
 		return nil, err
 	}
-	model.copyOp = op
 	if err := model.makeVariables(); err != nil {
 		return nil, err
 	}

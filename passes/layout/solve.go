@@ -57,6 +57,9 @@ func Solve(problem *Problem, wish Wish) (_ *Assignment, err error) {
 	preferences.chooseLabels()
 	solution, err := model.Solve(Changed{Added: preferences.added})
 	if err != nil {
+		if _, noCopyOp := problem.Graph.CopyOp(); noCopyOp != nil {
+			return nil, noCopyOp
+		}
 		return nil, err
 	}
 	return model.Assignment(solution.Labels)
