@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -51,14 +50,18 @@ func main() {
 		log.Fatal(err)
 	}
 	m := &measurement{program: program, inputs: inputs, batch: *batch, caches: *capacity > 0}
-	rng := rand.New(rand.NewPCG(1, 1))
+	state := 1
+	below := func(n int) int { // a generator of random numbers that ort.js has, too
+		state = state * 48271 % 2147483647
+		return state % n
+	}
 	switch {
 	case *tokens > 0:
 		err = m.decode(*tokens)
 	case *images > 0:
-		err = m.each(*images, func() []int { return []int{32 * (2 + rng.IntN(19)), 32 * (2 + rng.IntN(19))} })
+		err = m.each(*images, func() []int { return []int{32 * (2 + below(19)), 32 * (2 + below(19))} })
 	default:
-		err = m.each(max(*lengths, 1), func() []int { return []int{1 + rng.IntN(512)} })
+		err = m.each(max(*lengths, 1), func() []int { return []int{1 + below(512)} })
 	}
 	if err != nil {
 		log.Fatal(err)

@@ -20,7 +20,7 @@ function filled(type, dims, value) {
 const ones = (type, dims) => filled(type, dims, one[type] ?? 1);
 const zeros = (type, dims) => filled(type, dims, type === 'int64' ? 0n : 0);
 
-// A generator of random numbers with a fixed seed. The sizes need not be those of main.go.
+// The generator of random numbers of main.go.
 let state = 1;
 const below = (n) => (state = (state * 48271) % 2147483647) % n;
 
