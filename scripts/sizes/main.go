@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command sizes measures runs whose sizes change from run to run. For each run it prints the CPU time of the first run
 // at these sizes, and of the same run repeated. README.md says how to compare the times with ONNX Runtime's.
 //
