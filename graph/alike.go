@@ -16,6 +16,9 @@ import (
 // they are the same value.
 const maxAlikeBytes = 64
 
+// maxAlikeTried is the maximum number of nodes with which [Graph.Alike] compares a node.
+const maxAlikeTried = 16
+
 // Alike returns, for each node, the index of the first node that is alike, which may be the node itself. Calls of alike
 // nodes have the same op, attributes, implementation and walk, and equal types of operands and results, also if sizes
 // are expressions. Constants that are not packed are equal, unless the op is one of [Facts.ConstantsByAddress]. The same
@@ -39,7 +42,7 @@ func (g *Graph) Alike(isOwn func(i int) bool) []int32 {
 		same := byKey[string(key)]
 		if k := slices.IndexFunc(same, func(k int32) bool { return n.isLike(g.Nodes[k]) }); k >= 0 {
 			first[i] = same[k]
-		} else {
+		} else if len(same) < maxAlikeTried {
 			byKey[string(key)] = append(same, int32(i))
 		}
 	}

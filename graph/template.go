@@ -103,10 +103,15 @@ func NewTemplate(g *Graph, parts TemplateParts) (*Template, error) {
 		list = append(list, SizesInAttrs(n.Attrs)...)
 		return sizedAttrs{first, len(list)}
 	}
+	foldedByKey := map[string][]int{} // by the key of the call: folded nodes that may have equal results
 	for _, n := range parts.Folded {
 		added := foldedNode{Node: n, firstResult: len(t.types), sameAs: len(t.folded)}
-		if i := slices.IndexFunc(t.folded, func(f foldedNode) bool { return t.foldsTheSame(f.Node, n) }); i >= 0 {
-			added.sameAs = i
+		key := string(n.appendCallKey(nil))
+		same := foldedByKey[key]
+		if k := slices.IndexFunc(same, func(i int) bool { return t.foldsTheSame(t.folded[i].Node, n) }); k >= 0 {
+			added.sameAs = same[k]
+		} else if len(same) < maxAlikeTried {
+			foldedByKey[key] = append(same, len(t.folded))
 		}
 		for _, v := range n.Out {
 			t.types = append(t.types, v.Type)
@@ -143,17 +148,14 @@ func NewTemplate(g *Graph, parts TemplateParts) (*Template, error) {
 	return t, err
 }
 
-// foldsTheSame reports whether two folded nodes have equal results at all sizes.
+// foldsTheSame reports whether two folded nodes with equal keys have equal results at all sizes.
 func (t *Template) foldsTheSame(n, other *Node) bool {
 	isSame := func(a, b Arg) bool {
 		by, otherBy := t.foldedBy.At(a.Value), t.foldedBy.At(b.Value)
 		return a.Value == b.Value || by > 0 && otherBy > 0 && a.Value.Index == b.Value.Index &&
 			t.folded[by-1].sameAs == t.folded[otherBy-1].sameAs
 	}
-	if n.Packing() != nil || string(n.appendCallKey(nil)) != string(other.appendCallKey(nil)) {
-		return false
-	}
-	return n.Op == other.Op && slices.EqualFunc(n.In, other.In, isSame) && SameAttrs(n, other) &&
+	return n.Packing() == nil && n.Op == other.Op && slices.EqualFunc(n.In, other.In, isSame) && SameAttrs(n, other) &&
 		slices.EqualFunc(n.Out, other.Out, func(a, b *Value) bool { return sameType(a.Type, b.Type) })
 }
 
