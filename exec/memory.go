@@ -240,20 +240,12 @@ func (p *Program) storageOf(v *graph.Value) int {
 	return int(max(p.storageIndex.At(v.BufferOwner())-1, 0))
 }
 
-// addressBlockSize is the number of addresses that are allocated at a time.
-const addressBlockSize = 256
-
 // addressesOf returns the addresses of the outputs and operands of a node. It adds storages for the constants that the
 // kernel provides.
 func (p *Program) addressesOf(n *graph.Node, kernel *graph.Kernel) []storageAddress {
-	count := len(n.Out) + len(n.In)
-	if count > len(p.addressBlock) {
-		p.addressBlock = make([]storageAddress, max(count, addressBlockSize))
-	}
-	addresses := p.addressBlock[:0:count]
-	p.addressBlock = p.addressBlock[count:]
+	first := len(p.addresses)
 	for _, v := range n.Out {
-		addresses = append(addresses, p.addressOf(v))
+		p.addresses = append(p.addresses, p.addressOf(v))
 	}
 	for i, arg := range n.In {
 		address := nilAddress
@@ -263,9 +255,9 @@ func (p *Program) addressesOf(n *graph.Node, kernel *graph.Kernel) []storageAddr
 		case arg.Kind == graph.TensorArg:
 			address = p.addressOf(arg.Value)
 		}
-		addresses = append(addresses, address)
+		p.addresses = append(p.addresses, address)
 	}
-	return addresses
+	return p.addresses[first:len(p.addresses):len(p.addresses)]
 }
 
 // addConstant adds a storage for a constant that a kernel provides, and returns the address of the constant.
@@ -367,7 +359,6 @@ func (m *memoryPlanner) exceedsLimit() bool {
 func (m *memoryPlanner) planStep(i int) {
 	step := &m.program.steps[i]
 	m.waitForOperands(i)
-	m.waitForUsers(i)
 	m.reuseInPlace(i)
 	m.overwriteInputs(i)
 	for k, address := range step.addresses[:len(step.node.Out)] {
@@ -406,22 +397,6 @@ func (m *memoryPlanner) waitForOperands(i int) {
 		isStored := root.Node != nil && m.program.storages[address.storage].kind == inInput // by a step: see outputs.go
 		if isStored || m.isWrittenByStep(address.storage) {
 			m.addWait(i, m.writingStep.At(root))
-		}
-	}
-}
-
-// waitForUsers makes step i wait for the users of an operand that an output overwrites: see findOutputMerges.
-func (m *memoryPlanner) waitForUsers(i int) {
-	step := &m.program.steps[i]
-	results, operands := step.addresses[:len(step.node.Out)], step.addresses[len(step.node.Out):]
-	for _, result := range results {
-		isResult := func(operand storageAddress) bool { return operand.storage == result.storage }
-		if result.storage < 0 || m.program.storages[result.storage].kind != inNewMemory ||
-			!slices.ContainsFunc(operands, isResult) {
-			continue
-		}
-		for _, user := range m.storages[result.storage].users {
-			m.addWait(i, user)
 		}
 	}
 }
@@ -475,6 +450,10 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 	for _, pair := range step.kernel.InPlace {
 		result, operand := &step.addresses[pair.Out], step.addresses[outCount+pair.In]
 		haveMemory := result.storage >= 0 && operand.storage >= 0
+		if haveMemory && result.storage == operand.storage && program.storages[result.storage].kind == inNewMemory {
+			m.waitForUsers(i, operand.storage) // findOutputMerges has merged them
+			continue
+		}
 		if !haveMemory || reused[operand.storage] || !m.needsMemory(step.node.Out[pair.Out], result.storage) {
 			continue
 		}
@@ -488,16 +467,20 @@ func (m *memoryPlanner) reuseInPlace(i int) {
 			continue
 		}
 		reused[operand.storage] = true
-		// Step i overwrites the operand, so it waits for the steps that write or read it. From now on, the result's
-		// users are the users of the memory.
-		for _, user := range m.storages[operand.storage].users {
-			m.addWait(i, user)
-		}
-		m.storages[operand.storage].users = nil
+		m.waitForUsers(i, operand.storage)
 		operandStorage.lastStep = resultStorage.lastStep
 		m.storages[result.storage].mergedInto = operand.storage
 		result.storage = operand.storage
 	}
+}
+
+// waitForUsers makes step i, which overwrites a storage, wait for the steps that write or read it. From now on, the
+// users of the result are the users of the memory.
+func (m *memoryPlanner) waitForUsers(i, storage int) {
+	for _, user := range m.storages[storage].users {
+		m.addWait(i, user)
+	}
+	m.storages[storage].users = nil
 }
 
 // needsMemory reports whether a result has a storage of its own that has no memory yet.

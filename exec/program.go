@@ -57,7 +57,7 @@ type Program struct {
 	storages     []storage
 	storageIndex graph.ByValue[int32] // index of each root value's storage, plus 1: see storageOf
 	pointerCount int                  // number of addresses of all steps
-	addressBlock []storageAddress     // the unused part of a block of memory for addresses: see addressesOf
+	addresses    []storageAddress     // of all steps
 	arenaSize    int                  // size of the arena in bytes
 	memoryPlans  *MemoryPlans         // nil unless plans are shared
 	workerBytes  int                  // bytes of scratch memory per worker
@@ -116,7 +116,10 @@ func Compile(g *graph.Graph, options Options) (*Program, error) {
 		options.Threads = runtime.GOMAXPROCS(0)
 	}
 	options.Threads = min(options.Threads, maxThreads)
-	if options.Changed == nil || options.Base != nil && len(options.Base.kernels) != len(g.Nodes) {
+	if b := options.Bound; b == nil || b.Graph != g || len(b.Changed) != len(g.Nodes) || len(b.Alike) != len(g.Nodes) {
+		options.Base, options.Bound = nil, nil
+	}
+	if options.Base != nil && len(options.Base.kernels) != len(g.Nodes) {
 		options.Base = nil
 	}
 	if err := g.Err(); err != nil {
@@ -158,6 +161,11 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 		program.readsStorage = g.ReadsStorage()
 	}
 	program.addStorages(g)
+	addressCount := 0
+	for _, n := range g.Nodes {
+		addressCount += len(n.Out) + len(n.In)
+	}
+	program.addresses = make([]storageAddress, 0, addressCount)
 	program.steps, program.calls = make([]step, 0, len(g.Nodes)), make([]call, 0, len(g.Nodes))
 	if err := program.addSteps(g, options); err != nil {
 		return nil, err
@@ -325,12 +333,11 @@ type Options struct {
 	// Device runs the nodes whose implementations are on a device; nil if the graph has no such nodes.
 	Device graph.Device
 	// Base, if set, is the program of the same planned graph at other sizes. Both programs share the kernels of the nodes
-	// that are equal: those for whose index in the graph Changed returns false.
-	Base    *Program
-	Changed func(i int) bool
-	// Alike is [graph.Graph.Alike] of the planned graph, or a part of it: other nodes count as like no other. Nil means
-	// that Compile finds the nodes that are alike.
-	Alike []int32
+	// that Bound does not mark as changed.
+	Base *Program
+	// Bound has the planned graph if a template made it, and tells which nodes are alike and which have changed. Nil
+	// means that Compile finds the nodes that are alike.
+	Bound *graph.Bound
 	// MemoryPlans has the memory plans of the programs of the same planned graph at other sizes; nil if there are none.
 	MemoryPlans *MemoryPlans
 	// Uploads has the constants that programs share on the device. Nil means that the program shares none.
@@ -365,21 +372,18 @@ const lowerBatch = 16
 // lowerAll compiles (lowers) the kernels of all nodes in parallel, one for all nodes that are alike, and then links
 // their machine code in one operation. The number of workers affects only [joinChunks], which joins chunks of a kernel.
 func lowerAll(g *graph.Graph, options Options) []loweredNode {
-	list, alike := make([]loweredNode, len(g.Nodes)), options.Alike
-	for i, first := range alike {
-		if first < 0 || int(first) > i {
-			alike = nil
-			break
-		}
-	}
-	if len(alike) != len(g.Nodes) {
+	list := make([]loweredNode, len(g.Nodes))
+	var alike []int32
+	if options.Bound != nil {
+		alike = options.Bound.Alike
+	} else {
 		alike = g.Alike(nil)
 	}
 	lowerRange := func(begin, end int) {
 		for i := begin; i < end; i++ {
 			n := g.Nodes[i]
 			switch {
-			case options.Base != nil && !options.Changed(i):
+			case options.Base != nil && !options.Bound.Changed[i]:
 				list[i] = options.Base.kernels[i]
 				continue
 			case int(alike[i]) < i || n.IsView():

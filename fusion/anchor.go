@@ -55,7 +55,7 @@ func makeWithEpilogue(anchor *graph.Op) *graph.Op {
 			Infer:  inferFused, NoRef: anchor.NoRef,
 		},
 		Facts: graph.Facts{WritesAnyDenseLayout: anchor.WritesAnyDenseLayout, FixedLayoutReason: anchor.FixedLayoutReason,
-			ImageRole: anchor.ImageRole, ConstantsByAddress: anchor.HasConstantsByAddress()},
+			ImageRole: anchor.ImageRole, ConstantsByAddress: anchor.ConstantsByAddress},
 	}
 	if anchor.Ref != nil {
 		definition.Ref = fusedRef

@@ -1,27 +1,19 @@
 package graph
 
 import (
-	"bytes"
 	"encoding/binary"
-	"math"
 	"slices"
-
-	"github.com/graphrun/graphrun/tensor"
 )
 
 // A network repeats its layers, so most of its calls are equal but for their names and the data that they read. Nodes
 // with such calls are alike: one kernel serves them all.
-
-// maxAlikeBytes is the maximum size of a constant whose elements [Graph.Alike] compares. Larger constants are equal if
-// they are the same value.
-const maxAlikeBytes = 64
 
 // maxAlikeTried is the maximum number of nodes with which [Graph.Alike] compares a node.
 const maxAlikeTried = 16
 
 // Alike returns, for each node, the index of the first node that is alike, which may be the node itself. Calls of alike
 // nodes have the same op, attributes, implementation and walk, and equal types of operands and results, also if sizes
-// are expressions. Constants that are not packed are equal, unless the op is one of [Facts.ConstantsByAddress]. The same
+// are expressions. Constants that are not packed are the same values, unless the op is one of [Facts.ConstantsByAddress]. The same
 // operands are equal to one another, and the same values are within others. Nodes that isOwn reports, and views, are
 // like no other node; nil reports none.
 //
@@ -63,10 +55,7 @@ func (n *Node) appendCallKey(key []byte) []byte {
 			key = binary.AppendVarint(key, int64(i-slices.IndexFunc(n.In, isSame)))
 			key = binary.AppendVarint(key, int64(i-slices.IndexFunc(n.In, isInSameMemory)))
 		case NumberArg:
-			key = binary.AppendVarint(append(key, byte(arg.Number.DType())), arg.Number.Int())
-			for _, part := range []float64{real(arg.Number.Complex()), imag(arg.Number.Complex())} {
-				key = binary.LittleEndian.AppendUint64(key, math.Float64bits(part))
-			}
+			key = appendNumber(key, arg.Number)
 		}
 	}
 	key = append(key, '>')
@@ -79,13 +68,12 @@ func (n *Node) appendCallKey(key []byte) []byte {
 // isLike reports whether nodes with equal keys are alike.
 func (n *Node) isLike(other *Node) bool {
 	if n.Op != other.Op || len(n.In) != len(other.In) || len(n.Out) != len(other.Out) ||
-		n.Impl != other.Impl || n.Pin != other.Pin || n.Walk.LoopOrder != other.Walk.LoopOrder ||
-		!slices.Equal(n.Walk.ResultOrders, other.Walk.ResultOrders) ||
+		n.Impl != other.Impl || n.Pin != other.Pin || !n.Walk.Equal(other.Walk) ||
 		!slices.Equal(n.operandsInPlace(), other.operandsInPlace()) {
 		return false
 	}
 	for i, arg := range n.In {
-		if arg.Kind == TensorArg && !arg.Value.isReadLike(other.In[i].Value, n.Op.HasConstantsByAddress()) {
+		if arg.Kind == TensorArg && !arg.Value.isReadLike(other.In[i].Value, n.Op.ConstantsByAddress) {
 			return false
 		}
 	}
@@ -114,11 +102,6 @@ func (n *Node) IsPlacedLike(other *Node) bool {
 		slices.EqualFunc(n.Out, other.Out, isSame) && slices.Equal(n.operandsInPlace(), other.operandsInPlace())
 }
 
-// HasConstantsByAddress reports whether the op has the property [Facts.ConstantsByAddress].
-func (op *Op) HasConstantsByAddress() bool {
-	return op != nil && (op.ConstantsByAddress || op.Pointwise != nil)
-}
-
 // isReadLike reports whether a kernel that reads v can read other. byAddress means that it may have other elements if
 // it is a constant.
 func (v *Value) isReadLike(other *Value, byAddress bool) bool {
@@ -130,8 +113,7 @@ func (v *Value) isReadLike(other *Value, byAddress bool) bool {
 	case v.Packed != nil:
 		return v.Packed.Format == other.Packed.Format && v.Meta.DType == other.Meta.DType && v.Meta.SameLayout(other.Meta)
 	case v.Const != nil && !byAddress:
-		return v.Const.Meta.Bytes() <= maxAlikeBytes && haveSameType(v, other) && v.Const.Meta.SameLayout(other.Const.Meta) &&
-			bytes.Equal(denseBytes(v.Const), denseBytes(other.Const))
+		return false
 	}
 	narrow, otherNarrow := v.Const.Unwidened(), other.Const.Unwidened() // of products that read 16-bit floats
 	isSame := (narrow == nil) == (otherNarrow == nil) && (narrow == nil || narrow.DType == otherNarrow.DType)
@@ -145,13 +127,4 @@ func haveSameType(v, other *Value) bool {
 		return known
 	}
 	return sameType(v.Type, other.Type)
-}
-
-// denseBytes returns the elements of a small tensor.
-func denseBytes(t *tensor.Tensor) (all []byte) {
-	_ = t.EachBlock(maxAlikeBytes, func(block []byte) error {
-		all = append(all, block...)
-		return nil
-	})
-	return all
 }

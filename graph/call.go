@@ -293,6 +293,11 @@ type Walk struct {
 	ResultOrders []tensor.Order
 }
 
+// Equal reports whether two walks are equal.
+func (walk Walk) Equal(other Walk) bool {
+	return walk.LoopOrder == other.LoopOrder && slices.Equal(walk.ResultOrders, other.ResultOrders)
+}
+
 // WalkInOrder returns the walk whose loops have the given order. Results whose rank is the length of the order are laid
 // out in this order.
 func (c *Call) WalkInOrder(order tensor.Order) Walk {

@@ -57,6 +57,7 @@ func (check *definer) complete() {
 		op.Schema = SchemaOf[struct{}]()
 	}
 	if p := op.Pointwise; p != nil {
+		op.ConstantsByAddress = true
 		if op.Kind == OwnLayout { // the zero Kind: none was set
 			op.Kind = FollowsOperands
 		}

@@ -2,7 +2,7 @@ package graph
 
 import (
 	"encoding/binary"
-	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -119,7 +119,7 @@ func (f *foldCache) key(n *Node) (string, bool) {
 		key = append(key, ';', byte(arg.Kind))
 		switch {
 		case arg.Kind == NumberArg:
-			key = fmt.Appendf(key, "%#v", arg.Number)
+			key = appendNumber(key, arg.Number)
 		case arg.Kind == Null:
 		case arg.Value == nil || arg.Value.Const == nil:
 			return "", false
@@ -137,6 +137,13 @@ func (f *foldCache) key(n *Node) (string, bool) {
 // appendText appends a text with its length.
 func appendText(key []byte, text string) []byte {
 	return append(binary.AppendVarint(key, int64(len(text))), text...)
+}
+
+// appendNumber appends the dtype and the bits of a number.
+func appendNumber(key []byte, number tensor.Scalar) []byte {
+	key = binary.AppendVarint(append(key, byte(number.DType())), number.Int())
+	key = binary.LittleEndian.AppendUint64(key, math.Float64bits(real(number.Complex())))
+	return binary.LittleEndian.AppendUint64(key, math.Float64bits(imag(number.Complex())))
 }
 
 // appendMeta appends all fields of a meta.

@@ -146,7 +146,7 @@ type Facts struct {
 	Stores bool
 
 	// ConstantsByAddress means that kernels and implementations depend on whether an operand is a constant, but not on
-	// its elements: nodes with other constants can share a kernel. It holds for ops with Pointwise.
+	// its elements: nodes with other constants can share a kernel. [Define] sets it for ops with Pointwise.
 	ConstantsByAddress bool
 
 	// UnfusableReason is the reason, for reports, why nodes of the op cannot share loops with other nodes. For example,

@@ -16,7 +16,7 @@ import (
 func TestConstantsByAddress(t *testing.T) {
 	tested := 0
 	for _, op := range kernels.All() {
-		if !op.HasConstantsByAddress() || op.Decompose != nil {
+		if !op.ConstantsByAddress || op.Decompose != nil {
 			continue
 		}
 		for i, example := range op.Examples {

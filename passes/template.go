@@ -115,7 +115,7 @@ func (p *Plan) TemplateOver(symbols []string, name func(string) string) (*Templa
 // packsAnew reports whether bindings pack a constant that depends on sizes for a node, or make a kernel from it. Such a
 // node is like no other.
 func (t *Template) packsAnew(n *graph.Node) bool {
-	mayPack := n.Impl != nil && n.Impl.Pack != nil || !n.Op.HasConstantsByAddress()
+	mayPack := n.Impl != nil && n.Impl.Pack != nil || !n.Op.ConstantsByAddress
 	return mayPack && slices.ContainsFunc(n.In, func(a graph.Arg) bool { return t.varies.At(a.Value) })
 }
 
@@ -124,9 +124,7 @@ func (c *recordedChoice) isLike(other *recordedChoice) bool {
 	if c == nil || other == nil {
 		return c == other
 	}
-	a, b := c.choice, other.choice
-	return a.Impl == b.Impl && a.Walk.LoopOrder == b.Walk.LoopOrder &&
-		slices.Equal(a.Walk.ResultOrders, b.Walk.ResultOrders)
+	return c.choice.Impl == other.choice.Impl && c.choice.Walk.Equal(other.choice.Walk)
 }
 
 // unpackFolded replaces packed constants that depend on sizes by the constants, which [Template.At] packs again.
@@ -347,7 +345,7 @@ func nodeDifference(n, other *graph.Node) error {
 		return fmt.Errorf("%d operands and %d results, or %d and %d", len(n.In), len(n.Out), len(other.In), len(other.Out))
 	case n.Impl != other.Impl:
 		return fmt.Errorf("implementation %s or %s", implName(n.Impl), implName(other.Impl))
-	case n.Walk.LoopOrder != other.Walk.LoopOrder || !slices.Equal(n.Walk.ResultOrders, other.Walk.ResultOrders):
+	case !n.Walk.Equal(other.Walk):
 		return fmt.Errorf("walk %v or %v", n.Walk, other.Walk)
 	}
 	for i, arg := range n.In {

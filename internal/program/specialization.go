@@ -473,8 +473,7 @@ func (b *Binding) bindTo(ctx context.Context, owner *Program, class *class, spec
 		}
 		return &passes.Misfit{Why: err.Error()}
 	}
-	options.MemoryPlans, options.Alike = &class.memory, plan.Bound.Alike
-	options.Changed = func(i int) bool { return plan.Bound.Changed[i] }
+	options.MemoryPlans, options.Bound = &class.memory, plan.Bound
 	if b.Program, err = exec.Compile(plan.Plan.Graph, options); err != nil {
 		return fmt.Errorf("compiling the plan for %s: %w", SizesText(b.sizes), err)
 	}

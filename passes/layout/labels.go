@@ -128,17 +128,12 @@ func distinctWalks(list []graph.Walk, results []*graph.Value) []graph.Walk {
 		}
 	}
 	for _, walk := range list {
-		isDuplicate := slices.ContainsFunc(distinct, func(earlier graph.Walk) bool { return sameWalk(earlier, walk) })
+		isDuplicate := slices.ContainsFunc(distinct, walk.Equal)
 		if !isDuplicate {
 			distinct = append(distinct, walk)
 		}
 	}
 	return distinct
-}
-
-// sameWalk reports whether two walks are equal.
-func sameWalk(first, second graph.Walk) bool {
-	return first.LoopOrder == second.LoopOrder && slices.Equal(first.ResultOrders, second.ResultOrders)
 }
 
 // walkLabels returns the labels of a computation. If the walk has an order for each result, there is at most one label.

@@ -1,11 +1,16 @@
 //go:build linux
 
-// Command sizes measures runs whose sizes change from run to run. For each run it prints the CPU time of the first run
-// at these sizes, and of the same run repeated. README.md says how to compare the times with ONNX Runtime's.
+// Command sizes measures runs whose sizes change from run to run, as those of a decoder or of a server of text. It prints
+// JSON: the median CPU time in milliseconds of the first run at each size, and of the same run repeated, without the
+// first two sizes, which compile, and the anonymous memory of the process. ort.js measures ONNX Runtime in the same way.
+// Run the two in turns, several times:
 //
-//	go run ./scripts/sizes -lengths 64 minilm.onnx      64 random lengths of a sequence
-//	go run ./scripts/sizes -tokens 256 decoder.onnx     256 tokens after a prompt of 32
-//	go run ./scripts/sizes -images 20 network.onnx      20 random sizes of images
+//	(cd scripts/sizes && npm install --ignore-scripts onnxruntime-node)
+//	go build -o sizes ./scripts/sizes
+//	./sizes -lengths 64 minilm.onnx && node scripts/sizes/ort.js -lengths 64 minilm.onnx      64 random lengths
+//	./sizes -tokens 256 decoder.onnx && node scripts/sizes/ort.js -tokens 256 decoder.onnx    256 tokens after 32
+//	./sizes -tokens 256 -caches 2048 decoder.onnx                                             the caches stay in place
+//	./sizes -images 20 network.onnx && node scripts/sizes/ort.js -images 20 network.onnx      20 random sizes of images
 package main
 
 import (
