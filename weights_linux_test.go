@@ -197,6 +197,7 @@ func TestWeightsAreHeldOnce(t *testing.T) {
 
 // decode loads a decoder and decodes 100 tokens after a prompt of 16.
 func decode(t *testing.T, file string) {
+	debug.SetGCPercent(100) // as in a user's process; tests collect garbage less often
 	var weights int
 	_, err := fmt.Sscan(os.Getenv("GRAPHRUN_TEST_WEIGHTS"), &weights)
 	require.NoError(t, err)

@@ -18,7 +18,6 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -248,24 +247,6 @@ func TestBatchSizeOfPlan(t *testing.T) {
 	fixed := f.run("in/*", Options{Compile: graphrun.Options{Sizes: map[string]int{"N": 1}}})
 	assert.Equal(t, [4]int{1, 0, 0, 0}, counts(fixed))
 	assert.ErrorContains(t, fixed.Unjoined, "the batch size N is fixed")
-}
-
-// TestTypicalSizes: large inputs follow the plan for typical sizes, unless the caller has hints.
-func TestTypicalSizes(t *testing.T) {
-	f := newFolder(t, "")
-	require.NoError(t, graphfile.SaveFile(f.model(), networks.Bottlenecks(4, 1)))
-	for _, tc := range []struct {
-		hints     []map[string]int
-		isTypical bool
-	}{{nil, true}, {[]map[string]int{{"N": 8, "H": 32, "W": 32}}, false}} {
-		options := &Options{MaxRows: 8, Compile: graphrun.Options{Hints: tc.hints}}
-		m, err := loadModel(t.Context(), f.model(), options)
-		require.NoError(t, err)
-		require.NoError(t, m.compile(t.Context(), options))
-		_, spec, err := (*program.Program)(m.program).PlanAt(t.Context(), []int{300, 3, 300}) // H, N, W
-		require.NoError(t, err)
-		assert.Equal(t, tc.isTypical, spec.Hint[0] >= 200, "planned for %v", spec.Hint)
-	}
 }
 
 // TestErrorText records an error whose text is not UTF-8.

@@ -60,11 +60,6 @@ func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	if m.program, err = graphrun.CompileContext(ctx, m.graph, compileOptions); err != nil {
 		return err
 	}
-	if len(options.Compile.Hints) == 0 {
-		if err := (*program.Program)(m.program).PlanTypicalSizes(ctx); err != nil {
-			return err
-		}
-	}
 	if rowsSymbol != "" {
 		const exact = true // an output has the same bits in every batch
 		m.joinAxis, m.unjoinedReason = batching.Prove(ctx, (*program.Program)(m.program), m.graph, rowsSymbol,

@@ -59,3 +59,27 @@ func TestSizesThatDependOnEachOther(t *testing.T) {
 		Input: infos(info("x", tFloat, "N", "C")), Output: infos(info("h", tFloat), info("y", tFloat))}), Options{})
 	require.ErrorContains(t, err, `node "h" (MatMul)`)
 }
+
+// TestImageSizes: heights and widths of images are assumed to be large, if the model accepts them.
+func TestImageSizes(t *testing.T) {
+	relu := node1("Relu", names("x"), names("y"))
+	for _, c := range []struct {
+		input *pb.ValueInfoProto
+		node  *pb.NodeProto
+		want  map[string]int
+	}{
+		{info("x", tFloat, "N", 3, "H", "W"), relu, map[string]int{"N": 2, "H": 256, "W": 256}},
+		{info("x", tFloat, "N", "H", "W", 3), relu, map[string]int{"N": 2, "H": 256, "W": 256}},
+		{info("x", tFloat, "N", 3, 32, "W"), relu, map[string]int{"N": 2, "W": 2}},                       // one size is open
+		{info("x", tFloat, "N", "H"), relu, map[string]int{"N": 2, "H": 2}},                              // not an image
+		{info("x", tFloat, "N", 8, "D", "H", "W"), relu, map[string]int{"N": 2, "D": 2, "H": 2, "W": 2}}, // too large
+		{info("x", tFloat, "N", 3, "H", "W"), node1("Add", names("x", "w"), names("y")), // H must be 2
+			map[string]int{"N": 2, "H": 2, "W": 2}},
+	} {
+		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{c.node}, Input: infos(c.input),
+			Initializer: []*pb.TensorProto{floats("w", []int64{2, 2}, 1, 2, 3, 4)}, Output: infos(info("y", tFloat))}), Options{})
+		require.NoError(t, err)
+		assert.Equal(t, c.want, g.BoundSizes())
+		assert.Len(t, g.Assumed(), len(c.want))
+	}
+}

@@ -67,11 +67,6 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(s.options.Compile.Hints) == 0 {
-		if err := (*program.Program)(m.program).PlanTypicalSizes(ctx); err != nil {
-			return nil, nil, err
-		}
-	}
 	if symbol != "" {
 		m.batchAxis, whyNotBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
 			needsSamePlan)

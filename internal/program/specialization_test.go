@@ -219,31 +219,6 @@ func TestHints(t *testing.T) {
 	assert.ErrorContains(t, err, "N=3 is fixed for all runs")
 }
 
-// Large sizes follow the plan for typical sizes, and small sizes the plan for the assumed sizes.
-func TestTypicalSizes(t *testing.T) {
-	for _, hints := range [][]map[string]int{nil, {{"N": 8}}} {
-		p, err := Compile(t.Context(), networks.Bottlenecks(4, 1), Options{Hints: hints})
-		require.NoError(t, err)
-		require.Equal(t, []string{"H", "N", "W"}, p.OpenSymbols())
-		first := p.firstHint()
-		require.NoError(t, p.PlanTypicalSizes(t.Context()))
-		require.Len(t, p.hints, 2)
-		typical := p.hints[1]
-		assert.Equal(t, first[1], typical[1], "the batch size")
-		assert.GreaterOrEqual(t, typical[0], typicalSize)
-		for size, want := range map[int][]int{first[0]: first, 300: typical} {
-			spec := p.SpecializationFor(t.Context(), []int{size, 3, size})
-			require.NotNil(t, spec)
-			assert.Equal(t, want, spec.Hint, "size %d", size)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	p, err := Compile(ctx, networks.Bottlenecks(4, 1), Options{})
-	require.NoError(t, err)
-	cancel()
-	assert.ErrorIs(t, p.PlanTypicalSizes(ctx), context.Canceled)
-}
-
 // An existing binding is found without allocation.
 func TestBindingIsFound(t *testing.T) {
 	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{})

@@ -28,7 +28,7 @@ func levelWork(call *graph.Call, _ graph.Walk) graph.Work {
 		work.AddUnits(multiply.RateTileCall, tiles*float64(shape.panels()))
 	} else {
 		multiply.ReclassifyPanels(&work, call, blocksWeight, shape.m)
-		work.AddUnits(multiply.RateLevels, convertReads*float64(kit.DivUp(shape.m, levelBandRows))*levels)
+		work.AddUnits(multiply.RateConvertLevels, float64(kit.DivUp(shape.m, levelBandRows))*levels)
 		work.AddUnits(multiply.RateTile32, float64(shape.m)*levels)
 		calls := float64(kit.DivUp(shape.m, tileRows) * kit.DivUp(shape.k, levelTerms)) // per column of tiles
 		work.AddUnits(multiply.RateTileCall, calls*columns/float64(2*shape.lanes))      // tiles have 2 vectors
