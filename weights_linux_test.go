@@ -27,6 +27,7 @@ import (
 type decoderOf struct {
 	layers, width, tokens int
 	weights               string // float32, float16, bfloat16, int8 or int4
+	isTied                bool   // the logits are products with the table of the tokens
 	graph                 *pb.GraphProto
 	weightBytes           int
 }
@@ -151,8 +152,14 @@ func (d *decoderOf) write(t *testing.T, file string) {
 		up := d.node("Relu", []string{d.product(norm(h, name("norm2")), name("up"), d.width, 4*d.width)}, name("relu"))
 		h = d.node("Add", []string{h, d.product(up, name("down"), 4*d.width, d.width)}, name("out"))
 	}
-	d.graph.Output = append(d.graph.Output, value(d.product(norm(h, "norm"), "logits", d.width, d.tokens), dtype, 1, "new",
-		d.tokens))
+	var logits string
+	if h = norm(h, "norm"); d.isTied {
+		transposed := d.node("Transpose", []string{table}, "transposed")
+		logits = d.node("MatMul", []string{h, transposed}, "logits")
+	} else {
+		logits = d.product(h, "logits", d.width, d.tokens)
+	}
+	d.graph.Output = append(d.graph.Output, value(logits, dtype, 1, "new", d.tokens))
 	model := &pb.ModelProto{IrVersion: 8, Graph: d.graph, OpsetImport: []*pb.OperatorSetIDProto{{Version: 17},
 		{Domain: "com.microsoft", Version: 1}}}
 	require.NoError(t, os.WriteFile(file, pb.Marshal(model), 0o600))
@@ -181,9 +188,15 @@ func TestWeightsAreHeldOnce(t *testing.T) {
 	if testing.Short() || jit.Available() != nil { // the race detector takes memory, and kernels in Go read float32
 		t.Skip("measures the memory of programs with machine code")
 	}
-	for _, weights := range []string{"float32", "float16", "bfloat16", "int8", "int4"} {
-		t.Run(weights, func(t *testing.T) {
-			d := &decoderOf{layers: 4, width: 1024, tokens: 2048, weights: weights}
+	for _, d := range []*decoderOf{{weights: "float32"}, {weights: "float16"}, {weights: "bfloat16"}, {weights: "int8"},
+		{weights: "int4"}, {weights: "float32", isTied: true}, {weights: "float16", isTied: true},
+		{weights: "bfloat16", isTied: true}} {
+		name := d.weights
+		d.layers, d.width, d.tokens = 4, 1024, 2048
+		if d.isTied { // most weights are those of the table
+			name, d.layers, d.tokens = "tied "+name, 1, 65536
+		}
+		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "decoder.onnx")
 			d.write(t, file)
 			command := exec.Command(os.Args[0], "-test.run=^TestWeightsAreHeldOnce$", "-test.v")

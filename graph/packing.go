@@ -27,6 +27,33 @@ type Packing struct {
 	// and offset 0. If the bits of the operand cannot be restored, Unpack is nil, and the packed value also keeps the
 	// original data.
 	Unpack func(dst, packed *tensor.Tensor)
+	// Split states where the packed data have the elements of an operand with the given meta, whose first element is that
+	// of the packed operand: see [Split]. It returns false if they have no such layout. If Split is nil, no operand has.
+	Split func(operand tensor.Meta) (Split, bool)
+}
+
+// Split is a strided layout of packed data in which one dimension of the operand is split into blocks. The distances
+// are in elements. The element at index i of dimension Dim, and at index 0 of the others, is at i/Width*Block +
+// i%Width*Strides[Dim]. Index j of another dimension adds j*Strides[dim]. For example, a matrix of 3 rows of 4 elements
+// in panels of 2 rows has the split {Dim: 0, Width: 2, Block: 8, Strides: [1 2]}:
+//
+//	a0 b0 a1 b1 a2 b2 a3 b3
+//	c0 0  c1 0  c2 0  c3 0
+//
+// An implementation with [Impl.ReadsSplit] reads the operand there, so that memory has one form of a constant that is
+// both multiplied and indexed.
+type Split struct {
+	Dim, Width, Block int
+	Strides           []int
+}
+
+// Source returns the tensor whose elements Fill reads: the constant, or its elements before a conversion from 16-bit
+// floats if the packed data have them.
+func (p *Packing) Source(constant *tensor.Tensor) *tensor.Tensor {
+	if narrow := constant.Unwidened(); p != nil && narrow != nil && narrow.DType == p.DType {
+		return narrow
+	}
+	return constant
 }
 
 // Packed describes a value whose data are the packed form of another value, the original. Format is the name of the
@@ -38,6 +65,7 @@ type Packed struct {
 	Of     string
 	Type   tensor.Type
 	Meta   tensor.Meta
+	Split  *Split // the layout of the packed data, if the packing states it
 
 	unpack   func(dst, packed *tensor.Tensor)
 	original *tensor.Tensor // nil if unpack can restore the original data
@@ -151,6 +179,11 @@ func (p *Packing) describe(v *Value) (*Packed, error) {
 	if p.Unpack == nil {
 		packed.original = v.Const
 	}
+	if p.Split != nil && meta.DType == p.DType {
+		if split, ok := p.Split(meta); ok {
+			packed.Split = &split
+		}
+	}
 	return packed, nil
 }
 
@@ -232,6 +265,9 @@ func (c *Call) Packed(i int) *Packed {
 func (n *Node) checkPacked(call *Call, i int) error {
 	p := call.Packed(i)
 	if p == nil {
+		return nil
+	}
+	if p.Split != nil && n.Impl != nil && n.Impl.ReadsSplit != nil && n.Impl.ReadsSplit(call, i) {
 		return nil
 	}
 	if n.Impl == nil || n.Impl.Pack == nil {

@@ -39,7 +39,7 @@ func foldConstants(plan *Plan) error {
 		return nil
 	}
 	foldedBefore, foldedBytes := len(plan.Folded), 0
-	plan.unpackedReads = sync.OnceValue(func() map[*tensor.Storage]bool { return readStorages(plan.Graph) })
+	plan.unpackedReads = sync.OnceValue(func() map[*tensor.Storage]bool { return readStorages(plan.Graph, nil) })
 	plan.packInParallel(plan.Graph.Nodes[firstFolded:])
 	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded] // append copies it: unpack reads Graph.Nodes
 	for _, n := range plan.Graph.Nodes[firstFolded:] {
@@ -158,11 +158,17 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 		return
 	}
 	var toCompute []*graph.Node
+	seen := map[memoryForm]bool{} // views of a constant have one result in a form, which foldConstants finds
 	p.packedResults = map[*graph.Node]foldedNode{}
 	for _, n := range nodes {
 		if n.Packing() == nil || !p.shouldFold(n) {
 			continue
 		}
+		form := memoryForm{memoryOf(n.In[0].Value, n.Packing()), n.Packing().Format}
+		if seen[form] {
+			continue
+		}
+		seen[form] = true
 		data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return nil, errNotPacked })
 		if err == nil {
 			p.packedResults[n] = foldedNode{data: data}
@@ -358,9 +364,7 @@ func (p *Plan) discardPacked(constant *tensor.Tensor, packing *graph.Packing, pa
 		if !p.unpackedReads()[constant.Storage()] && constant.Storage().Discard(nil) {
 			freed = constant.Storage().Len()
 		}
-		if narrow.DType == packing.DType { // else the elements before the conversion were not packed
-			constant = narrow
-		}
+		constant = packing.Source(constant)
 	}
 	meta, storage := constant.Meta, constant.Storage()
 	isWhole := meta.Numel()*meta.DType.Size() == storage.Len() && meta.IsNonOverlappingAndDense()
@@ -391,7 +395,8 @@ type discardedMemory struct {
 const minCollectedBytes = 16 << 20
 
 // readStorages returns the storages of the constants that nodes of the graph read unpacked, or that the graph returns.
-func readStorages(g *graph.Graph) map[*tensor.Storage]bool {
+// Operands for which omit returns true do not count; omit may be nil.
+func readStorages(g *graph.Graph, omit func(n *graph.Node, i int) bool) map[*tensor.Storage]bool {
 	read := map[*tensor.Storage]bool{}
 	add := func(v *graph.Value) {
 		if v.Const != nil && v.Packed == nil {
@@ -399,8 +404,8 @@ func readStorages(g *graph.Graph) map[*tensor.Storage]bool {
 		}
 	}
 	for _, n := range g.Nodes {
-		for _, arg := range n.In {
-			if arg.Kind == graph.TensorArg && n.Packing() == nil {
+		for i, arg := range n.In {
+			if arg.Kind == graph.TensorArg && n.Packing() == nil && (omit == nil || !omit(n, i)) {
 				add(arg.Value)
 			}
 		}

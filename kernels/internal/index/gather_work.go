@@ -25,7 +25,7 @@ func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, erro
 	if unit == bySlice {
 		impl = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
-	impl.Lower = lower
+	impl.Lower, impl.ReadsSplit = lower, readsSplit
 	// The forms of the kernel, from which device compilers generate their kernels.
 	impl.Forms = func(call *graph.Call) ([]graph.Form, error) {
 		kernel, err := lower(call)
@@ -38,6 +38,14 @@ func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, erro
 	// Every layout of an operand is read, at no additional cost.
 	impl.Read = func(*graph.Call, graph.Walk, int, tensor.Meta) (graph.Work, bool) { return graph.Work{}, true }
 	return []graph.Impl{impl}
+}
+
+// withoutSplit returns implementations that do not read packed data.
+func withoutSplit(impls []graph.Impl) []graph.Impl {
+	for i := range impls {
+		impls[i].ReadsSplit = nil
+	}
+	return impls
 }
 
 // gatherWork returns the work of a call, which is the same for every walk (order of the loops). It assumes that the

@@ -98,11 +98,11 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		packing.Format += p.Format
 		packing.Len += kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
+	if len(forms) == 1 {
+		packing.Split = forms[0].split
+	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
-		if narrow := src.Unwidened(); narrow != nil && narrow.DType == dtype {
-			src = narrow
-		}
-		if src.DType != dtype {
+		if src = packing.Source(src); src.DType != dtype {
 			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, dtype))
 		}
 		packed := kit.ElementsOf[byte](dst.Pointer(), packing.Len*dtype.Size())
@@ -124,6 +124,27 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		}
 	}
 	return packing
+}
+
+// split implements [graph.Packing.Split] for panels of one matrix with evenly spaced terms.
+func (p *Panels) split(operand tensor.Meta) (split graph.Split, ok bool) {
+	if p.Terms != nil || len(p.Starts) != 1 || p.Starts[0] != 0 || p.Lanes < 2 || p.Depth < 2 {
+		return split, false
+	}
+	split = graph.Split{Dim: -1, Width: p.Width, Block: p.Width * p.Depth, Strides: make([]int, operand.Rank())}
+	hasTerms := false
+	for dim, size := range operand.Shape {
+		switch stride := operand.Strides[dim]; {
+		case size == 1: // the only index is 0
+		case split.Dim < 0 && size == p.Lanes && stride == p.LaneStride:
+			split.Dim, split.Strides[dim] = dim, 1
+		case !hasTerms && size == p.Depth && stride == p.TermStride:
+			hasTerms, split.Strides[dim] = true, p.Width
+		default:
+			return split, false
+		}
+	}
+	return split, hasTerms && split.Dim >= 0
 }
 
 // Half returns the dtype of the packed panels of operand i if a product in the given dtype reads them in 16-bit floats:
