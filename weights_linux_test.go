@@ -30,6 +30,7 @@ type decoderOf struct {
 	isTied                bool   // the logits are products with the table of the tokens
 	graph                 *pb.GraphProto
 	weightBytes           int
+	largestBytes          int // of a weight
 }
 
 // activations returns the dtype of the values that are not weights.
@@ -55,6 +56,7 @@ func (d *decoderOf) constant(name string, dtype pb.DataType, pattern []byte, dim
 		copy(p.RawData[filled:], p.RawData[:filled])
 	}
 	d.graph.Initializer, d.weightBytes = append(d.graph.Initializer, p), d.weightBytes+size
+	d.largestBytes = max(d.largestBytes, size)
 	return name
 }
 
@@ -178,8 +180,8 @@ func anonymousBytes(t *testing.T) int {
 }
 
 // TestWeightsAreHeldOnce loads decoders with weights of several dtypes, each in a process of its own. After compilation
-// and after 100 decoding steps, anonymous memory is at most 1.15 times the weights and 64 MiB; at most 1.5 times the
-// weights and 48 MiB while it is loaded.
+// and after 100 decoding steps, anonymous memory is at most 1.15 times the weights and 64 MiB. While it is loaded, it is
+// at most the weights, half of them or the largest, and 48 MiB.
 func TestWeightsAreHeldOnce(t *testing.T) {
 	if file := os.Getenv("GRAPHRUN_TEST_DECODER"); file != "" {
 		decode(t, file)
@@ -195,12 +197,16 @@ func TestWeightsAreHeldOnce(t *testing.T) {
 		d.layers, d.width, d.tokens = 4, 1024, 2048
 		if d.isTied { // most weights are those of the table
 			name, d.layers, d.tokens = "tied "+name, 1, 65536
+			if d.weights == "float32" {
+				d.tokens /= 2
+			}
 		}
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "decoder.onnx")
 			d.write(t, file)
 			command := exec.Command(os.Args[0], "-test.run=^TestWeightsAreHeldOnce$", "-test.v")
-			command.Env = append(os.Environ(), "GRAPHRUN_TEST_DECODER="+file, fmt.Sprint("GRAPHRUN_TEST_WEIGHTS=", d.weightBytes))
+			command.Env = append(os.Environ(), "GRAPHRUN_TEST_DECODER="+file,
+				fmt.Sprint("GRAPHRUN_TEST_WEIGHTS=", d.weightBytes, " ", d.largestBytes))
 			out, err := command.CombinedOutput()
 			t.Logf("%s", out)
 			require.NoError(t, err)
@@ -210,8 +216,8 @@ func TestWeightsAreHeldOnce(t *testing.T) {
 
 // decode loads a decoder and decodes 100 tokens after a prompt of 16.
 func decode(t *testing.T, file string) {
-	var weights int
-	_, err := fmt.Sscan(os.Getenv("GRAPHRUN_TEST_WEIGHTS"), &weights)
+	var weights, largest int
+	_, err := fmt.Sscan(os.Getenv("GRAPHRUN_TEST_WEIGHTS"), &weights, &largest)
 	require.NoError(t, err)
 	var peak atomic.Int64
 	loaded := make(chan bool)
@@ -238,7 +244,7 @@ func decode(t *testing.T, file string) {
 	require.NoError(t, err)
 	loaded <- true
 	t.Logf("weights of %d MiB", weights/mib)
-	check("while it is loaded", int(peak.Load()), 1.5*float64(weights)+48*mib)
+	check("while it is loaded", int(peak.Load()), float64(weights+max(weights/2, largest))+48*mib)
 	settled := func() int {
 		debug.FreeOSMemory()
 		return anonymousBytes(t)

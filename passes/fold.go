@@ -40,6 +40,7 @@ func foldConstants(plan *Plan) error {
 	}
 	foldedBefore, foldedBytes := len(plan.Folded), 0
 	plan.unpackedReads = sync.OnceValue(func() map[*tensor.Storage]bool { return readStorages(plan.Graph, nil) })
+	plan.packedForms = map[memoryForm]bool{}
 	plan.packInParallel(plan.Graph.Nodes[firstFolded:])
 	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded] // append copies it: unpack reads Graph.Nodes
 	for _, n := range plan.Graph.Nodes[firstFolded:] {
@@ -59,6 +60,7 @@ func foldConstants(plan *Plan) error {
 		plan.template.recordFolded(n)
 		plan.makeConstants(n, data)
 	}
+	plan.packedForms = nil // it would keep the constants in memory
 	plan.Graph.Nodes = computedInRuns
 	plan.dropConstants()
 	if plan.discarded.isLarge {
@@ -76,12 +78,24 @@ func foldConstants(plan *Plan) error {
 func (p *Plan) recordFolding(n *graph.Node) int {
 	p.noteFolded(n)
 	folding := report.Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
-	if !n.IsView() && widenedConstant(n) == nil {
+	if !n.IsView() && widenedConstant(n) == nil && !p.sharesPacked(n) {
 		folding.Bytes = resultBytes(n)
 	}
 	p.foldBudget.usedBytes = saturatedSum(p.foldBudget.usedBytes, folding.Bytes)
 	p.Folded = append(p.Folded, folding)
 	return folding.Bytes
+}
+
+// sharesPacked reports whether an earlier node packed the same data in the same form: see packSplitReads.
+func (p *Plan) sharesPacked(n *graph.Node) bool {
+	packing := n.Packing()
+	if packing == nil || packing.Split == nil {
+		return false
+	}
+	form := memoryForm{memoryOf(n.In[0].Value, packing), packing.Format}
+	isShared := p.packedForms[form]
+	p.packedForms[form] = true
+	return isShared
 }
 
 // makeConstants makes the results of a folded node constants with the given data.

@@ -188,7 +188,7 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Facts: graph.Facts{ConstantsByAddress: true, Parallel: indexLoops, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		RunDynamic: indexByMasks,
-		Impls: []graph.Impl{{Name: "plain", Doc: "The only implementation.", ReadsSplit: readsSplit,
+		Impls: []graph.Impl{{Name: "plain", Doc: "The only implementation.", ReadsSplit: readsSplit, Work: indexWork,
 			Lower: func(c *graph.Call) (*graph.Kernel, error) {
 				parsed, err := newIndexCall(c)
 				if err != nil {
@@ -198,6 +198,20 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 			}}},
 	},
 })
+
+// indexWork returns the work of a call of index, which reads the indexed part of self.
+func indexWork(call *graph.Call, _ graph.Walk) graph.Work {
+	unit, count := bySlice, 0
+	for i := 1; i < len(call.In); i++ {
+		if call.HasOperand(i) {
+			count++
+		}
+	}
+	if count == call.Meta(0).Rank() { // or more, by masks
+		unit = byElement
+	}
+	return gatherWork(call, unit)
+}
 
 // indexSelectLoops returns the parallel loops of a call: over the dimensions of self that are not indexed, and over the
 // indices. kit.LoopOver takes the index of an operand, its dimension, and the dimension of the result.

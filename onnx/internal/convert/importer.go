@@ -319,7 +319,11 @@ func (im *importer) materialise(v *Value) *graph.Value {
 		if name == "" {
 			name = "const"
 		}
-		v.graphValue = im.graph.Constant(im.graph.UniqueName(name), v.data.Contiguous())
+		data := v.data
+		if data.Numel() <= FoldLimit || !data.IsNonOverlappingAndDense() { // a transpose of weights takes no memory
+			data = data.Contiguous()
+		}
+		v.graphValue = im.graph.Constant(im.graph.UniqueName(name), data)
 		im.hasModelName[v.graphValue] = true
 	}
 	return v.graphValue
