@@ -27,24 +27,18 @@ type Packing struct {
 	// and offset 0. If the bits of the operand cannot be restored, Unpack is nil, and the packed value also keeps the
 	// original data.
 	Unpack func(dst, packed *tensor.Tensor)
-	// Split states where the packed data have the elements of an operand with the given meta, whose first element is that
-	// of the packed operand: see [Split]. It returns false if they have no such layout. If Split is nil, no operand has.
-	Split func(operand tensor.Meta) (Split, bool)
-}
-
-// Split is a strided layout of packed data in which one dimension of the operand is split into blocks. The distances
-// are in elements. The element at index i of dimension Dim, and at index 0 of the others, is at i/Width*Block +
-// i%Width*Strides[Dim]. Index j of another dimension adds j*Strides[dim]. For example, a matrix of 3 rows of 4 elements
-// in panels of 2 rows has the split {Dim: 0, Width: 2, Block: 8, Strides: [1 2]}:
-//
-//	a0 b0 a1 b1 a2 b2 a3 b3
-//	c0 0  c1 0  c2 0  c3 0
-//
-// An implementation with [Impl.ReadsSplit] reads the operand there, so that memory has one form of a constant that is
-// both multiplied and indexed.
-type Split struct {
-	Dim, Width, Block int
-	Strides           []int
+	// View returns the packed data as a strided view with the elements of an operand of the given meta, whose first element
+	// is that of the packed operand. Dimension dim of the operand is two dimensions of the view: blocks, and indices in a
+	// block. Elements of the view behind the end of dim are padding. For example, a matrix of 3 rows of 4 elements in panels
+	// of 2 rows has dim 0, and the view has the shape [2 2 4] and the strides [8 1 2]:
+	//
+	//	a0 b0 a1 b1 a2 b2 a3 b3
+	//	c0 0  c1 0  c2 0  c3 0
+	//
+	// View returns false if there is no such view. If View is nil, there is none for any operand. An implementation with
+	// [Impl.ReadsView] reads the operand in the view, so that memory has one form of a constant that is both multiplied and
+	// indexed.
+	View func(operand tensor.Meta) (view tensor.Meta, dim int, ok bool)
 }
 
 // Source returns the tensor whose elements Fill reads: the constant, or its elements before a conversion from 16-bit
@@ -65,7 +59,10 @@ type Packed struct {
 	Of     string
 	Type   tensor.Type
 	Meta   tensor.Meta
-	Split  *Split // the layout of the packed data, if the packing states it
+	// View is the packed data with dimension SplitDim as two dimensions: see [Packing.View]. If there is no view, it has no
+	// dimensions.
+	View     tensor.Meta
+	SplitDim int
 
 	unpack   func(dst, packed *tensor.Tensor)
 	original *tensor.Tensor // nil if unpack can restore the original data
@@ -179,9 +176,9 @@ func (p *Packing) describe(v *Value) (*Packed, error) {
 	if p.Unpack == nil {
 		packed.original = v.Const
 	}
-	if p.Split != nil && meta.DType == p.DType {
-		if split, ok := p.Split(meta); ok {
-			packed.Split = &split
+	if p.View != nil && meta.DType == p.DType {
+		if view, dim, ok := p.View(meta); ok {
+			packed.View, packed.SplitDim = view, dim
 		}
 	}
 	return packed, nil
@@ -267,7 +264,7 @@ func (n *Node) checkPacked(call *Call, i int) error {
 	if p == nil {
 		return nil
 	}
-	if p.Split != nil && n.Impl != nil && n.Impl.ReadsSplit != nil && n.Impl.ReadsSplit(call, i) {
+	if p.View.Rank() > 0 && n.Impl != nil && n.Impl.ReadsView != nil && n.Impl.ReadsView(call, i) {
 		return nil
 	}
 	if n.Impl == nil || n.Impl.Pack == nil {

@@ -86,10 +86,10 @@ func (p *Plan) recordFolding(n *graph.Node) int {
 	return folding.Bytes
 }
 
-// sharesPacked reports whether an earlier node packed the same data in the same form: see packSplitReads.
+// sharesPacked reports whether an earlier node packed the same data in the same form: see packViews.
 func (p *Plan) sharesPacked(n *graph.Node) bool {
 	packing := n.Packing()
-	if packing == nil || packing.Split == nil {
+	if packing == nil || packing.View == nil {
 		return false
 	}
 	form := memoryForm{memoryOf(n.In[0].Value, packing), packing.Format}

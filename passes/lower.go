@@ -72,7 +72,7 @@ func packConstants(p *Plan) error {
 		return nil
 	}
 	p.Graph.Nodes = packing.nodes
-	if err := packing.packSplitReads(); err != nil {
+	if err := packing.packViews(); err != nil {
 		return err
 	}
 	for _, n := range packing.packNodes {
@@ -120,13 +120,13 @@ func (packed *packNode) readBy(n *graph.Node, i int) {
 	}
 }
 
-// packSplitReads packs the other operands that begin at a packed constant, such as the table of a gather whose
-// transpose is multiplied, if all their readers find the elements in the packed data ([graph.Split]). The data are
+// packViews packs the other operands that begin at a packed constant, such as the table of a gather whose
+// transpose is multiplied, if all their readers find the elements in the packed data ([graph.Packing.View]). The data are
 // computed once ([graph.Graph.Fold]), and nothing reads the constant itself.
-func (packer *packer) packSplitReads() error {
+func (packer *packer) packViews() error {
 	packings := map[memory]*graph.Packing{}
 	for _, n := range packer.packNodes {
-		if packing := n.Packing(); packing.Split != nil && packing.Unpack != nil {
+		if packing := n.Packing(); packing.View != nil && packing.Unpack != nil {
 			packings[memoryOf(n.In[0].Value, packing)] = packing
 		}
 	}
@@ -135,14 +135,14 @@ func (packer *packer) packSplitReads() error {
 	}
 	packingOf := func(n *graph.Node, i int) *graph.Packing { // nil if the operand is read unpacked
 		a := &n.In[i]
-		if n.Impl == nil || n.Impl.ReadsSplit == nil || !isPackable(*a) || !n.Impl.ReadsSplit(n.Call(), i) {
+		if n.Impl == nil || n.Impl.ReadsView == nil || !isPackable(*a) || !n.Impl.ReadsView(n.Call(), i) {
 			return nil
 		}
 		packing := packings[memory{a.Value.Const.Storage(), a.Value.Const.DType, a.Value.Const.Offset}]
 		if packing == nil {
 			return nil
 		}
-		if _, ok := packing.Split(a.Value.Meta); !ok {
+		if _, _, ok := packing.View(a.Value.Meta); !ok {
 			return nil
 		}
 		return packing
@@ -212,9 +212,9 @@ func unpack(n *graph.Node, nodes []*graph.Node) {
 
 // listPackings sets Packed and PackedInRuns.
 func (p *Plan) listPackings() {
-	packedIndex := map[*tensor.Storage]int{} // by packed data: index in p.Packed
+	packedIndex := map[any]int{} // by storage of packed data, or by value if runs pack it: index in p.Packed
 	for _, n := range p.Graph.Nodes {
-		if n.Impl == nil || n.Impl.Pack == nil && n.Impl.ReadsSplit == nil {
+		if n.Impl == nil || n.Impl.Pack == nil && n.Impl.ReadsView == nil {
 			continue
 		}
 		call := n.Call()
@@ -229,10 +229,14 @@ func (p *Plan) listPackings() {
 				}
 				continue
 			}
-			index, isListed := packedIndex[v.Const.Storage()]
+			data := any(v)
+			if v.Const != nil {
+				data = v.Const.Storage()
+			}
+			index, isListed := packedIndex[data]
 			if !isListed {
 				index = len(p.Packed)
-				packedIndex[v.Const.Storage()] = index
+				packedIndex[data] = index
 				p.Packed = append(p.Packed, report.Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Format,
 					Bytes: v.Meta.Bytes()})
 			}

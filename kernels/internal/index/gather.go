@@ -108,7 +108,7 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	table := walkOperand{kit.PtrBuffer(1, self), tableStrides}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{result, table, indexOperand},
 		lookups: []lookup{lookupAlong(self, index, dim)}}
-	walk.readSplit(c, func(dim int) int { return dim })
+	walk.readView(c, func(dim int) int { return dim })
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 
@@ -279,7 +279,7 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: takeLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: withoutSplit(gatherImpls(byElement,
+		Impls: withoutView(gatherImpls(byElement,
 			func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil })),
 	},
 })

@@ -25,7 +25,7 @@ func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, erro
 	if unit == bySlice {
 		impl = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
-	impl.Lower, impl.ReadsSplit = lower, readsSplit
+	impl.Lower, impl.ReadsView = lower, readsView
 	// The forms of the kernel, from which device compilers generate their kernels.
 	impl.Forms = func(call *graph.Call) ([]graph.Form, error) {
 		kernel, err := lower(call)
@@ -40,10 +40,10 @@ func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, erro
 	return []graph.Impl{impl}
 }
 
-// withoutSplit returns implementations that do not read packed data.
-func withoutSplit(impls []graph.Impl) []graph.Impl {
+// withoutView returns implementations that do not read packed data.
+func withoutView(impls []graph.Impl) []graph.Impl {
 	for i := range impls {
-		impls[i].ReadsSplit = nil
+		impls[i].ReadsView = nil
 	}
 	return impls
 }

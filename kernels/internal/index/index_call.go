@@ -141,7 +141,7 @@ func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
 		operandAt(1, kit.KnownMeta(parsed.table))}}
 	const firstIndexPtr = 2 // Mem.Ptrs has the result, self, and then an index operand for each dimension of self
 	parsed.addIndices(walk, firstIndexPtr, kit.KnownMeta(parsed.self))
-	walk.readSplit(call, func(dim int) int {
+	walk.readView(call, func(dim int) int {
 		walkDim := 0
 		for other := range dim {
 			if !parsed.isIndexed(other) {

@@ -188,7 +188,7 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Facts: graph.Facts{ConstantsByAddress: true, Parallel: indexLoops, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		RunDynamic: indexByMasks,
-		Impls: []graph.Impl{{Name: "plain", Doc: "The only implementation.", ReadsSplit: readsSplit, Work: indexWork,
+		Impls: []graph.Impl{{Name: "plain", Doc: "The only implementation.", ReadsView: readsView, Work: indexWork,
 			Lower: func(c *graph.Call) (*graph.Kernel, error) {
 				parsed, err := newIndexCall(c)
 				if err != nil {

@@ -35,7 +35,7 @@ func selectKernel(c *graph.Call, index kit.Buffer, l lookup) *graph.Kernel {
 	indexOperand := walkOperand{Buffer: index, byteStrides: indexStrides}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), table, indexOperand},
 		lookups: []lookup{l}}
-	walk.readSplit(c, func(selfDim int) int {
+	walk.readView(c, func(selfDim int) int {
 		if selfDim > dim {
 			return selfDim + out.Rank() - selfMeta.Rank() // the last dimensions of both
 		}

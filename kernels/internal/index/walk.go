@@ -64,42 +64,39 @@ const (
 	minPieceLen    = 64  // least length of a piece, unless the dimension is shorter
 )
 
-// walkSplit describes a table that is packed, as [graph.Split] does: in dimension dim of the walk, a block of width
-// elements is at byteBlock from the previous block.
+// walkSplit describes a table that is packed ([graph.Packed.View]): dimension dim of the walk is in blocks of width
+// elements, at byteBlock from one another.
 type walkSplit struct{ dim, width, byteBlock int }
 
-// readsSplit implements [graph.Impl.ReadsSplit] for gathers, which read operand 0 by its strides.
-func readsSplit(c *graph.Call, i int) bool {
-	return i == 0 && len(c.Out) == 1 && c.Out[0].DType == c.Meta(0).DType
-}
+// readsView implements [graph.Impl.ReadsView] for gathers, which read operand 0 by its strides.
+func readsView(_ *graph.Call, i int) bool { return i == 0 }
 
-// tableMeta returns the meta of operand 0, the table of a gather. If it is packed, the strides are those of the packed
-// data, and readSplit adds the blocks.
+// tableMeta returns the meta of operand 0, the table of a gather. If it is packed, the strides are those within blocks,
+// and readView adds the blocks.
 func tableMeta(c *graph.Call) tensor.Meta {
 	meta := c.Meta(0)
-	if packed := c.Packed(0); packed != nil && packed.Split != nil {
-		meta.Strides = packed.Split.Strides
+	if packed := c.Packed(0); packed != nil {
+		meta.Strides = slices.Delete(slices.Clone(packed.View.Strides), packed.SplitDim, packed.SplitDim+1)
 	}
 	return meta
 }
 
-// readSplit makes the walk of a gather read the blocks of a packed table. walkDim returns the dimension of the walk for
+// readView makes the walk of a gather read the blocks of a packed table. walkDim returns the dimension of the walk for
 // a dimension of the table without a lookup.
-func (walk *indexedWalk) readSplit(c *graph.Call, walkDim func(tableDim int) int) {
+func (walk *indexedWalk) readView(c *graph.Call, walkDim func(tableDim int) int) {
 	packed := c.Packed(0)
-	if packed == nil || packed.Split == nil {
+	if packed == nil {
 		return
 	}
-	split, size := packed.Split, packed.Meta.DType.Size()
+	dim, size := packed.SplitDim, packed.View.DType.Size()
+	blocks := tensor.Meta{Shape: packed.View.Shape[dim : dim+2], Strides: packed.View.Strides[dim : dim+2]}
 	for i := range walk.lookups {
-		if l := &walk.lookups[i]; l.dim == split.Dim { // an index is a flat index into blocks
-			blocks := kit.DivUp(l.size, split.Width)
-			l.flatLayout = &tensor.Meta{Shape: []int{blocks, split.Width}, Strides: []int{split.Block, split.Strides[l.dim]}}
-			l.byteStride = size
+		if l := &walk.lookups[i]; l.dim == dim { // an index is a flat index into blocks
+			l.flatLayout, l.byteStride = &blocks, size
 			return
 		}
 	}
-	walk.split = &walkSplit{walkDim(split.Dim), split.Width, split.Block * size}
+	walk.split = &walkSplit{walkDim(dim), blocks.Shape[1], blocks.Strides[0] * size}
 }
 
 // parts returns walks that together do what the walk does, without split: the dimension becomes two, of the blocks and

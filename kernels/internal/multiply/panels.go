@@ -99,7 +99,7 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		packing.Len += kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
 	if len(forms) == 1 {
-		packing.Split = forms[0].split
+		packing.View = forms[0].view
 	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
 		if src = packing.Source(src); src.DType != dtype {
@@ -126,25 +126,29 @@ func PackingOf(forms ...*Panels) graph.Packing {
 	return packing
 }
 
-// split implements [graph.Packing.Split] for panels of one matrix with evenly spaced terms.
-func (p *Panels) split(operand tensor.Meta) (split graph.Split, ok bool) {
+// view implements [graph.Packing.View] for panels of one matrix with evenly spaced terms.
+func (p *Panels) view(operand tensor.Meta) (view tensor.Meta, laneDim int, ok bool) {
 	if p.Terms != nil || len(p.Starts) != 1 || p.Starts[0] != 0 || p.Lanes < 2 || p.Depth < 2 {
-		return split, false
+		return view, 0, false
 	}
-	split = graph.Split{Dim: -1, Width: p.Width, Block: p.Width * p.Depth, Strides: make([]int, operand.Rank())}
-	hasTerms := false
+	view = tensor.Meta{DType: p.DType}
+	hasLanes, hasTerms := false, false
 	for dim, size := range operand.Shape {
 		switch stride := operand.Strides[dim]; {
-		case size == 1: // the only index is 0
-		case split.Dim < 0 && size == p.Lanes && stride == p.LaneStride:
-			split.Dim, split.Strides[dim] = dim, 1
+		case !hasLanes && size == p.Lanes && stride == p.LaneStride:
+			hasLanes, laneDim = true, dim
+			view.Shape = append(view.Shape, kit.DivUp(size, p.Width), p.Width)
+			view.Strides = append(view.Strides, p.Width*p.Depth, 1)
 		case !hasTerms && size == p.Depth && stride == p.TermStride:
-			hasTerms, split.Strides[dim] = true, p.Width
+			hasTerms = true
+			view.Shape, view.Strides = append(view.Shape, size), append(view.Strides, p.Width)
+		case size == 1:
+			view.Shape, view.Strides = append(view.Shape, 1), append(view.Strides, 0)
 		default:
-			return split, false
+			return view, 0, false
 		}
 	}
-	return split, hasTerms && split.Dim >= 0
+	return view, laneDim, hasLanes && hasTerms
 }
 
 // Half returns the dtype of the packed panels of operand i if a product in the given dtype reads them in 16-bit floats:
