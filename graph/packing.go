@@ -199,7 +199,7 @@ func PackConstant(v *Value, packing Packing) (_ *Value, err error) {
 	if err := meta.Check(); err != nil {
 		return nil, err
 	}
-	result := &Value{Name: v.Name, Const: tensor.Empty(meta), number: -1, Packed: packed}
+	result := &Value{Name: v.Name, Const: tensor.EmptyPacked(meta), number: -1, Packed: packed}
 	packing.Fill(context.Background(), result.Const, v.Const)
 	result.SetMeta(meta)
 	return result, nil

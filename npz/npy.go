@@ -110,7 +110,7 @@ func readNPY(reader io.Reader, size, trustedBytes int64, want *tensor.Meta) (t *
 		return nil, err
 	}
 	toNative(storage.Bytes(), head)
-	return tensor.FromStorage(meta, storage)
+	return tensor.FromStorage(meta, storage.AsWeights())
 }
 
 // readHeader reads and parses all bytes before the data. start is the number of these bytes.

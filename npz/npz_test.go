@@ -150,6 +150,9 @@ func TestRoundTrip(t *testing.T) {
 			if got.DType != want || !slices.Equal(got.Shape, e.Tensor.Shape) || !bytes.Equal(rowMajor(got), rowMajor(e.Tensor)) {
 				t.Fatalf("wrote %v, read %v", e.Tensor.Meta, got.Meta)
 			}
+			if got.Numel() > 0 && !got.Storage().Discard(func([]byte) {}) {
+				t.Fatal("packing cannot free the array")
+			}
 		}
 		if len(a.Names()) != len(entries) {
 			t.Fatalf("names %v", a.Names())

@@ -330,7 +330,7 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 		return p.computeForPlanning(n)
 	}
 	if packing := n.Packing(); packing != nil {
-		packed := tensor.Empty(n.Out[0].Meta)
+		packed := tensor.EmptyPacked(n.Out[0].Meta)
 		packing.Fill(p.ctx, packed, n.In[0].Value.Const)
 		return []*tensor.Tensor{packed}, nil
 	}

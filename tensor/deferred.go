@@ -3,6 +3,8 @@ package tensor
 import (
 	"sync"
 	"unsafe"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // This file has storage whose bytes need not be in memory all the time: they are computed when they are read. It holds
@@ -30,7 +32,22 @@ type deferred struct {
 // NewWeights returns storage as [NewStorage] does, for data that are written once. Its memory can be freed while the
 // storage is in use: see [Storage.Discard].
 func NewWeights(n int) *Storage {
-	return &Storage{deferred: &deferred{size: n, data: NewStorage(n).data}}
+	return NewStorage(n).AsWeights()
+}
+
+// AsWeights returns storage with the bytes of s, as [NewWeights] does. s is a result of [NewStorage], and must not be
+// used any more.
+func (s *Storage) AsWeights() *Storage {
+	data := s.Bytes()
+	machine.Hold(data)
+	return &Storage{deferred: &deferred{size: len(data), data: data}}
+}
+
+// EmptyPacked returns a zeroed tensor for weights in the form that kernels read. It panics where [Empty] does.
+func EmptyPacked(m Meta) *Tensor {
+	t := Empty(m)
+	machine.Hold(t.storage.data)
+	return t
 }
 
 // Discard frees the memory of storage from [NewWeights] or [Tensor.Widened]. When the bytes are read again, restore

@@ -139,6 +139,7 @@ var listedFunctions = map[string]any{
 	"tensor.DenseStrides":        tensor.DenseStrides,
 	"tensor.DenseStridesOf":      tensor.DenseStridesOf,
 	"tensor.Empty":               tensor.Empty,
+	"tensor.EmptyPacked":         tensor.EmptyPacked,
 	"tensor.EqualSizes":          tensor.EqualSizes,
 	"tensor.FloatFor":            tensor.FloatFor,
 	"tensor.FloatScalar":         tensor.FloatScalar,

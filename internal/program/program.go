@@ -27,6 +27,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/lru"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/printable"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
@@ -213,6 +214,7 @@ func (p *Program) addPins() error {
 
 // Run runs the program on inputs by name and returns the outputs by name. The root package documents it.
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	defer machine.CollectIfDue()
 	p, in, err := p.forInputs(in)
 	if err != nil {
 		return nil, err
@@ -233,6 +235,7 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 // RunInto runs the program like [Program.Run], and writes outputs into the caller's tensors. The root package documents
 // it.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
+	defer machine.CollectIfDue()
 	p, in, err := p.forInputs(in)
 	if err != nil {
 		return err

@@ -16,21 +16,20 @@ import (
 
 // The rates of products, by their names in machine profiles. A rate is the time of one unit of work.
 const (
-	RateTile32        = "gemm.f32"     // a multiply-add of float32 in register tiles
-	RateTile64        = "gemm.f64"     // a multiply-add of float64
-	RateTileGo        = "gemm.go"      // a multiply-add of other dtypes, in Go
-	RateTileBytes     = "gemm.bytes"   // a multiply-add of bytes
-	RateTileCall      = "gemm.tile"    // the overhead of one register tile in one block of the depth
-	RateScattered     = "gemm.scatter" // an element stored alone, because the result is not contiguous along the lanes
-	RateThin32        = "gemm.thin"    // a multiply-add of a product of few rows or columns
-	RateLevels        = "gemm.levels"  // an element of a quantized matrix, read by a tile
-	RateConvertLevels = "gemm.convert" // an element of a quantized matrix, converted to float32
-	RateLoops         = "gemm.loops"   // a multiply-add of plain loops
-	RateAddTo         = "gemm.add"     // an element of an addend that is not a vector
-	RateStartStep     = "gemm.start"   // the start of a step that computes products
-	RateStartProduct  = "gemm.begin"   // the start of each product in a step
-	RatePackRow       = "pack.row"     // an element packed from a matrix that is contiguous along the depth
-	RatePackCol       = "pack.column"  // an element packed from a matrix that is contiguous along the lanes
+	RateTile32       = "gemm.f32"     // a multiply-add of float32 in register tiles
+	RateTile64       = "gemm.f64"     // a multiply-add of float64
+	RateTileGo       = "gemm.go"      // a multiply-add of other dtypes, in Go
+	RateTileBytes    = "gemm.bytes"   // a multiply-add of bytes
+	RateTileCall     = "gemm.tile"    // the overhead of one register tile in one block of the depth
+	RateScattered    = "gemm.scatter" // an element stored alone, because the result is not contiguous along the lanes
+	RateThin32       = "gemm.thin"    // a multiply-add of a product of few rows or columns
+	RateLevels       = "gemm.levels"  // an element of a quantized matrix, read by a tile
+	RateLoops        = "gemm.loops"   // a multiply-add of plain loops
+	RateAddTo        = "gemm.add"     // an element of an addend that is not a vector
+	RateStartStep    = "gemm.start"   // the start of a step that computes products
+	RateStartProduct = "gemm.begin"   // the start of each product in a step
+	RatePackRow      = "pack.row"     // an element packed from a matrix that is contiguous along the depth
+	RatePackCol      = "pack.column"  // an element packed from a matrix that is contiguous along the lanes
 
 	// Packing from pixels, that is from channels-last images.
 	RatePackWindow = "pack.window" // an element of a window

@@ -68,11 +68,25 @@ const (
 	levelTerms = 256
 	// levelBandRows is the maximum number of rows of a band. Levels are converted once per band.
 	levelBandRows = 128
+	// convertReads is the number of reads of a level by tiles that take as long as its conversion.
+	convertReads = 8
+	// hidingRows is the number of rows of a tile from which its multiplications take longer than reading the levels.
+	hidingRows = 5
 )
 
-// lower implements [graph.Impl.Lower].
-func (algorithm levelAlgorithm) lower(call *graph.Call) (*graph.Kernel, error) {
-	p, err := newLevelProduct(call, algorithm)
+// algorithm returns the algorithm that takes less time. It is chosen when the number of rows is known, not when a plan
+// is made: the prompt of a decoder and its steps follow one plan.
+func (shape *levelShape) algorithm() levelAlgorithm {
+	tileRows := shape.maxTileRows(thinLevels)
+	if tileRows >= hidingRows || kit.DivUp(shape.m, tileRows) <= convertReads*kit.DivUp(shape.m, levelBandRows) {
+		return thinLevels
+	}
+	return tiledLevels
+}
+
+// lowerLevels implements [graph.Impl.Lower].
+func lowerLevels(call *graph.Call) (*graph.Kernel, error) {
+	p, err := newLevelProduct(call)
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +98,11 @@ func (algorithm levelAlgorithm) lower(call *graph.Call) (*graph.Kernel, error) {
 	return kernel, nil
 }
 
-// newLevelProduct divides the product of a call by an algorithm, and generates the code.
-func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct, error) {
-	p := &levelProduct{levelShape: newLevelShape(call), algorithm: algorithm, hasBias: call.HasOperand(blocksBias),
+// newLevelProduct divides the product of a call, and generates the code.
+func newLevelProduct(call *graph.Call) (*levelProduct, error) {
+	p := &levelProduct{levelShape: newLevelShape(call), hasBias: call.HasOperand(blocksBias),
 		codes: map[levelCodeKey]*jit.Func{}}
+	p.algorithm = p.levelShape.algorithm()
 	if err := p.listOperandsToPack(call); err != nil {
 		return nil, err
 	}
@@ -95,7 +110,7 @@ func newLevelProduct(call *graph.Call, algorithm levelAlgorithm) (*levelProduct,
 	// epilogue.
 	p.epilogue = multiply.AssignEpilogue(fusion.EpilogueOf(call), p.n, p.n%p.width() == 0)
 	p.chooseRows()
-	if algorithm == tiledLevels {
+	if p.algorithm == tiledLevels {
 		if err := p.compileConversions(); err != nil {
 			return nil, err
 		}

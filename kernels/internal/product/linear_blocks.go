@@ -34,12 +34,9 @@ var LinearBlocks = kit.Define[*linearBlocksAttrs](graph.Op{
 	Facts: graph.Facts{ConstantsByAddress: true, Parallel: linearLoops, Flops: linearBlocksFlops,
 		FixedLayoutReason: "vectors hold the sums of adjacent columns"},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{
-		{Name: "thin", Doc: "Multiplies integers in registers, packed into panels, and scales the sums of blocks; for few " +
-			"rows.", Epilogues: true, Walks: levelWalks, Read: readLevels, Work: thinLevels.work, Pack: packLevels,
-			Lower: thinLevels.lower},
-		{Name: "tiled", Doc: "Converts parts of packed panels to float32 in the cache, and multiplies them in register " +
-			"tiles; for many rows.", Epilogues: true, Walks: levelWalks, Read: readLevels, Work: tiledLevels.work,
-			Pack: packLevels, Lower: tiledLevels.lower},
+		{Name: "tiled", Doc: "Multiplies panels by register tiles. For few rows, tiles read integers, and scale the sums of " +
+			"blocks. For many rows, parts of panels are first converted to float32, in the cache.", Epilogues: true,
+			Walks: levelWalks, Read: readLevels, Work: levelWork, Pack: packLevels, Lower: lowerLevels},
 		{Name: "loops", Doc: "Converts one row of weight at a time, and multiplies by plain loops.", Read: readLevels,
 			Work: blockLoopsWork, Lower: lowerBlockLoops},
 	}},

@@ -87,16 +87,14 @@ func linearCall(m, k, n int) graph.RateCall {
 
 // levelRates lists the rates of products by matrices that are quantized by blocks (see [LinearBlocks]).
 func levelRates() []graph.Rate {
-	product := func(impl string, rows, bits int) graph.RateCall {
+	product := func(rows, bits int) graph.RateCall {
 		return graph.RateCall{Op: "linear_blocks", Attrs: graph.Attrs{"bits": bits, "block_size": 32},
 			In:       []tensor.Meta{kit.F32(rows, 512), tensor.New(tensor.Uint8, 768, 512*bits/8), kit.F32(768, 16)},
-			Constant: []int{1, 2}, Impl: impl}
+			Constant: []int{1, 2}, Impl: "tiled"}
 	}
 	return []graph.Rate{
 		{Name: multiply.RateLevels, Unit: "an element of a quantized matrix, read by a register tile",
-			Calls: []graph.RateCall{product("thin", 1, 4), product("thin", 1, 8), product("thin", 4, 4)}},
-		{Name: multiply.RateConvertLevels, Unit: "an element of a quantized matrix, converted to float32 in the cache",
-			Calls: []graph.RateCall{product("tiled", 8, 4), product("tiled", 8, 8), product("tiled", 32, 4)}},
+			Calls: []graph.RateCall{product(1, 4), product(1, 8), product(4, 4)}},
 	}
 }
 
