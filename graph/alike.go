@@ -111,7 +111,8 @@ func (v *Value) isReadLike(other *Value, byAddress bool) bool {
 	case (v.Const == nil) != (other.Const == nil) || (v.Packed == nil) != (other.Packed == nil) || v.Pin != other.Pin:
 		return false
 	case v.Packed != nil:
-		return v.Packed.Format == other.Packed.Format && v.Meta.DType == other.Meta.DType && v.Meta.SameLayout(other.Meta)
+		return v.Packed.Format == other.Packed.Format && v.Meta.DType == other.Meta.DType && v.Meta.SameLayout(other.Meta) &&
+			v.Packed.Meta.SameLayout(other.Packed.Meta)
 	case v.Const != nil && !byAddress:
 		return false
 	}

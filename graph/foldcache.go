@@ -123,6 +123,10 @@ func (f *foldCache) key(n *Node) (string, bool) {
 		case arg.Kind == Null:
 		case arg.Value == nil || arg.Value.Const == nil:
 			return "", false
+		case n.Packing() != nil && n.Packing().View != nil: // Format has the layout in memory: views have equal data
+			source := n.Packing().Source(arg.Value.Const)
+			key = binary.AppendVarint(append(key, byte(source.DType)), int64(f.idOf(source.Storage())))
+			key = binary.AppendVarint(key, int64(source.Offset))
 		default:
 			key = binary.AppendVarint(key, int64(f.idOf(arg.Value.Const.Storage())))
 			key = appendMeta(key, arg.Value.Meta)

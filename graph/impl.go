@@ -57,6 +57,9 @@ type Impl struct {
 	// false if the kernel reads the operand unpacked. Pack must not read the data of the operand, and must return the
 	// same result if the operand is already packed. If Pack is nil, no operand is packed.
 	Pack func(call *Call, i int) (Packing, bool)
+	// ReadsView reports whether the kernel also reads operand i in the view of data that are packed for another node
+	// ([Packed.View]). If it is nil, the kernel does not.
+	ReadsView func(call *Call, i int) bool
 	// Lower makes the kernel. call.Out has the final results. An operand with a packed form is packed unless memory is
 	// short: see [Call.Packed].
 	Lower func(call *Call) (*Kernel, error)

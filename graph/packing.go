@@ -27,6 +27,27 @@ type Packing struct {
 	// and offset 0. If the bits of the operand cannot be restored, Unpack is nil, and the packed value also keeps the
 	// original data.
 	Unpack func(dst, packed *tensor.Tensor)
+	// View returns the packed data as a strided view with the elements of an operand of the given meta, whose first element
+	// is that of the packed operand. Dimension dim of the operand is two dimensions of the view: blocks, and indices in a
+	// block. Elements of the view behind the end of dim are padding. For example, a matrix of 3 rows of 4 elements in panels
+	// of 2 rows has dim 0, and the view has the shape [2 2 4] and the strides [8 1 2]:
+	//
+	//	a0 b0 a1 b1 a2 b2 a3 b3
+	//	c0 0  c1 0  c2 0  c3 0
+	//
+	// View returns false if there is no such view. If View is nil, there is none for any operand. An implementation with
+	// [Impl.ReadsView] reads the operand in the view, so that memory has one form of a constant that is both multiplied and
+	// indexed.
+	View func(operand tensor.Meta) (view tensor.Meta, dim int, ok bool)
+}
+
+// Source returns the tensor whose elements Fill reads: the constant, or its elements before a conversion from 16-bit
+// floats if the packed data have them.
+func (p *Packing) Source(constant *tensor.Tensor) *tensor.Tensor {
+	if narrow := constant.Unwidened(); p != nil && narrow != nil && narrow.DType == p.DType {
+		return narrow
+	}
+	return constant
 }
 
 // Packed describes a value whose data are the packed form of another value, the original. Format is the name of the
@@ -38,6 +59,10 @@ type Packed struct {
 	Of     string
 	Type   tensor.Type
 	Meta   tensor.Meta
+	// View is the packed data with dimension SplitDim as two dimensions: see [Packing.View]. If there is no view, it has no
+	// dimensions.
+	View     tensor.Meta
+	SplitDim int
 
 	unpack   func(dst, packed *tensor.Tensor)
 	original *tensor.Tensor // nil if unpack can restore the original data
@@ -151,6 +176,11 @@ func (p *Packing) describe(v *Value) (*Packed, error) {
 	if p.Unpack == nil {
 		packed.original = v.Const
 	}
+	if p.View != nil && meta.DType == p.DType {
+		if view, dim, ok := p.View(meta); ok {
+			packed.View, packed.SplitDim = view, dim
+		}
+	}
 	return packed, nil
 }
 
@@ -232,6 +262,9 @@ func (c *Call) Packed(i int) *Packed {
 func (n *Node) checkPacked(call *Call, i int) error {
 	p := call.Packed(i)
 	if p == nil {
+		return nil
+	}
+	if p.View.Rank() > 0 && n.Impl != nil && n.Impl.ReadsView != nil && n.Impl.ReadsView(call, i) {
 		return nil
 	}
 	if n.Impl == nil || n.Impl.Pack == nil {

@@ -39,7 +39,8 @@ func foldConstants(plan *Plan) error {
 		return nil
 	}
 	foldedBefore, foldedBytes := len(plan.Folded), 0
-	plan.unpackedReads = sync.OnceValue(func() map[*tensor.Storage]bool { return readStorages(plan.Graph) })
+	plan.unpackedReads = sync.OnceValue(func() map[*tensor.Storage]bool { return readStorages(plan.Graph, nil) })
+	plan.packedForms = map[memoryForm]bool{}
 	plan.packInParallel(plan.Graph.Nodes[firstFolded:])
 	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded] // append copies it: unpack reads Graph.Nodes
 	for _, n := range plan.Graph.Nodes[firstFolded:] {
@@ -59,6 +60,7 @@ func foldConstants(plan *Plan) error {
 		plan.template.recordFolded(n)
 		plan.makeConstants(n, data)
 	}
+	plan.packedForms = nil // it would keep the constants in memory
 	plan.Graph.Nodes = computedInRuns
 	plan.dropConstants()
 	if plan.discarded.isLarge {
@@ -76,12 +78,24 @@ func foldConstants(plan *Plan) error {
 func (p *Plan) recordFolding(n *graph.Node) int {
 	p.noteFolded(n)
 	folding := report.Folding{Node: n.Name, Op: n.Op.Name, Why: n.Why}
-	if !n.IsView() && widenedConstant(n) == nil {
+	if !n.IsView() && widenedConstant(n) == nil && !p.sharesPacked(n) {
 		folding.Bytes = resultBytes(n)
 	}
 	p.foldBudget.usedBytes = saturatedSum(p.foldBudget.usedBytes, folding.Bytes)
 	p.Folded = append(p.Folded, folding)
 	return folding.Bytes
+}
+
+// sharesPacked reports whether an earlier node packed the same data in the same form: see packViews.
+func (p *Plan) sharesPacked(n *graph.Node) bool {
+	packing := n.Packing()
+	if packing == nil || packing.View == nil {
+		return false
+	}
+	form := memoryForm{memoryOf(n.In[0].Value, packing), packing.Format}
+	isShared := p.packedForms[form]
+	p.packedForms[form] = true
+	return isShared
 }
 
 // makeConstants makes the results of a folded node constants with the given data.
@@ -158,11 +172,17 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 		return
 	}
 	var toCompute []*graph.Node
+	seen := map[memoryForm]bool{} // views of a constant have one result in a form, which foldConstants finds
 	p.packedResults = map[*graph.Node]foldedNode{}
 	for _, n := range nodes {
 		if n.Packing() == nil || !p.shouldFold(n) {
 			continue
 		}
+		form := memoryForm{memoryOf(n.In[0].Value, n.Packing()), n.Packing().Format}
+		if seen[form] {
+			continue
+		}
+		seen[form] = true
 		data, err := p.Graph.Fold(n, func() ([]*tensor.Tensor, error) { return nil, errNotPacked })
 		if err == nil {
 			p.packedResults[n] = foldedNode{data: data}
@@ -358,9 +378,7 @@ func (p *Plan) discardPacked(constant *tensor.Tensor, packing *graph.Packing, pa
 		if !p.unpackedReads()[constant.Storage()] && constant.Storage().Discard(nil) {
 			freed = constant.Storage().Len()
 		}
-		if narrow.DType == packing.DType { // else the elements before the conversion were not packed
-			constant = narrow
-		}
+		constant = packing.Source(constant)
 	}
 	meta, storage := constant.Meta, constant.Storage()
 	isWhole := meta.Numel()*meta.DType.Size() == storage.Len() && meta.IsNonOverlappingAndDense()
@@ -391,7 +409,8 @@ type discardedMemory struct {
 const minCollectedBytes = 16 << 20
 
 // readStorages returns the storages of the constants that nodes of the graph read unpacked, or that the graph returns.
-func readStorages(g *graph.Graph) map[*tensor.Storage]bool {
+// Operands for which omit returns true do not count; omit may be nil.
+func readStorages(g *graph.Graph, omit func(n *graph.Node, i int) bool) map[*tensor.Storage]bool {
 	read := map[*tensor.Storage]bool{}
 	add := func(v *graph.Value) {
 		if v.Const != nil && v.Packed == nil {
@@ -399,8 +418,8 @@ func readStorages(g *graph.Graph) map[*tensor.Storage]bool {
 		}
 	}
 	for _, n := range g.Nodes {
-		for _, arg := range n.In {
-			if arg.Kind == graph.TensorArg && n.Packing() == nil {
+		for i, arg := range n.In {
+			if arg.Kind == graph.TensorArg && n.Packing() == nil && (omit == nil || !omit(n, i)) {
 				add(arg.Value)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/report"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file prepares constants for the kernels: it inserts nodes that pack them. A packed form is the order of
@@ -27,6 +28,24 @@ type packer struct {
 type constantForm struct {
 	value *graph.Value
 	form  string
+}
+
+// memory is where a constant begins, and memoryForm a form of the data there. Views of a constant begin at one place.
+type memory struct {
+	storage *tensor.Storage
+	dtype   tensor.DType
+	offset  int
+}
+
+type memoryForm struct {
+	memory
+	form string
+}
+
+// memoryOf returns the memory that a packing of a constant reads.
+func memoryOf(v *graph.Value, packing *graph.Packing) memory {
+	source := packing.Source(v.Const)
+	return memory{source.Storage(), source.DType, source.Offset}
 }
 
 // packNode is a packing node, and the names of the nodes that read its result.
@@ -53,6 +72,9 @@ func packConstants(p *Plan) error {
 		return nil
 	}
 	p.Graph.Nodes = packing.nodes
+	if err := packing.packViews(); err != nil {
+		return err
+	}
 	for _, n := range packing.packNodes {
 		n.Why = "packed for " + strings.Join(n.readers, ", ")
 	}
@@ -85,11 +107,66 @@ func (packer *packer) packOperands(n *graph.Node, position int) (err error) {
 		if err != nil {
 			return err
 		}
-		a.Value = packed.Out[0]
-		if !slices.Contains(packed.readers, n.Name) {
-			packed.readers = append(packed.readers, n.Name)
+		packed.readBy(n, i)
+	}
+	return nil
+}
+
+// readBy makes operand i of a node the packed constant.
+func (packed *packNode) readBy(n *graph.Node, i int) {
+	n.In[i].Value = packed.Out[0]
+	if !slices.Contains(packed.readers, n.Name) {
+		packed.readers = append(packed.readers, n.Name)
+	}
+}
+
+// packViews packs the other operands that begin at a packed constant, such as the table of a gather whose
+// transpose is multiplied, if all their readers find the elements in the packed data ([graph.Packing.View]). The data are
+// computed once ([graph.Graph.Fold]), and nothing reads the constant itself.
+func (packer *packer) packViews() error {
+	packings := map[memory]*graph.Packing{}
+	for _, n := range packer.packNodes {
+		if packing := n.Packing(); packing.View != nil && packing.Unpack != nil {
+			packings[memoryOf(n.In[0].Value, packing)] = packing
 		}
 	}
+	if len(packings) == 0 {
+		return nil
+	}
+	packingOf := func(n *graph.Node, i int) *graph.Packing { // nil if the operand is read unpacked
+		a := &n.In[i]
+		if n.Impl == nil || n.Impl.ReadsView == nil || !isPackable(*a) || !n.Impl.ReadsView(n.Call(), i) {
+			return nil
+		}
+		packing := packings[memory{a.Value.Const.Storage(), a.Value.Const.DType, a.Value.Const.Offset}]
+		if packing == nil {
+			return nil
+		}
+		if _, _, ok := packing.View(a.Value.Meta); !ok {
+			return nil
+		}
+		return packing
+	}
+	unpacked := readStorages(packer.graph, func(n *graph.Node, i int) bool { return packingOf(n, i) != nil })
+	packed, nodes := map[*graph.Value]*packNode{}, packer.nodes
+	packer.nodes = make([]*graph.Node, 0, len(nodes)+1)
+	for _, n := range nodes {
+		for i := range n.In {
+			v, packing := n.In[i].Value, packingOf(n, i)
+			if packing == nil || unpacked[v.Const.Storage()] {
+				continue
+			}
+			if packed[v] == nil {
+				var err error
+				if packed[v], err = packer.insert(v, *packing); err != nil {
+					return packer.graph.NodeError(n, err)
+				}
+			}
+			packed[v].readBy(n, i)
+		}
+		packer.nodes = append(packer.nodes, n)
+	}
+	packer.graph.Nodes = packer.nodes
 	return nil
 }
 
@@ -100,16 +177,24 @@ func (packer *packer) packNodeFor(v *graph.Value, form graph.Packing, position i
 	if packed := packer.byForm[key]; packed != nil {
 		return packed, nil
 	}
+	if packer.nodes == nil {
+		packer.nodes = append(make([]*graph.Node, 0, len(packer.graph.Nodes)+8), packer.graph.Nodes[:position]...)
+	}
+	packed, err := packer.insert(v, form)
+	if err == nil {
+		packer.byForm[key] = packed
+	}
+	return packed, err
+}
+
+// insert appends a node that packs a constant.
+func (packer *packer) insert(v *graph.Value, form graph.Packing) (*packNode, error) {
 	n, err := packer.graph.Pack(v, form)
 	if err != nil {
 		return nil, err
 	}
-	if packer.nodes == nil {
-		packer.nodes = append(make([]*graph.Node, 0, len(packer.graph.Nodes)+8), packer.graph.Nodes[:position]...)
-	}
 	packed := &packNode{Node: n}
 	packer.nodes, packer.packNodes = append(packer.nodes, n), append(packer.packNodes, packed)
-	packer.byForm[key] = packed
 	return packed, nil
 }
 
@@ -127,9 +212,9 @@ func unpack(n *graph.Node, nodes []*graph.Node) {
 
 // listPackings sets Packed and PackedInRuns.
 func (p *Plan) listPackings() {
-	packedIndex := map[*graph.Value]int{} // by packed value: index in p.Packed
+	packedIndex := map[any]int{} // by storage of packed data, or by value if runs pack it: index in p.Packed
 	for _, n := range p.Graph.Nodes {
-		if n.Impl == nil || n.Impl.Pack == nil {
+		if n.Impl == nil || n.Impl.Pack == nil && n.Impl.ReadsView == nil {
 			continue
 		}
 		call := n.Call()
@@ -144,10 +229,14 @@ func (p *Plan) listPackings() {
 				}
 				continue
 			}
-			index, isListed := packedIndex[v]
+			data := any(v)
+			if v.Const != nil {
+				data = v.Const.Storage()
+			}
+			index, isListed := packedIndex[data]
 			if !isListed {
 				index = len(p.Packed)
-				packedIndex[v] = index
+				packedIndex[data] = index
 				p.Packed = append(p.Packed, report.Packing{Value: v.Name, Original: v.Packed.Of, Form: v.Packed.Format,
 					Bytes: v.Meta.Bytes()})
 			}
@@ -166,6 +255,9 @@ func wantedForm(n *graph.Node, call *graph.Call, i int) (form string) {
 			form = ""
 		}
 	}()
+	if n.Impl.Pack == nil {
+		return ""
+	}
 	if p, ok := n.Impl.Pack(call, i); ok {
 		return p.Format
 	}

@@ -122,6 +122,7 @@ type Plan struct {
 	nodesToFold       map[int]bool                    // numbers of the nodes to fold; nil: the pass decides
 	foldPasses        int                             // number of fold passes that have begun
 	foldBudget        foldBudget                      // memory for results of folded nodes
+	packedForms       map[memoryForm]bool             // forms of constants packed in the current fold pass
 	packedResults     map[*graph.Node]foldedNode      // results of packInParallel in the current fold pass
 	unpackedReads     func() map[*tensor.Storage]bool // storages that discardPacked keeps in the current fold pass
 	discarded         discardedMemory                 // memory of packed constants

@@ -463,6 +463,7 @@ var listedReceivers = []reflect.Type{
 	reflect.TypeFor[*graph.Op](),
 	reflect.TypeFor[graph.Output](),
 	reflect.TypeFor[*graph.Packed](),
+	reflect.TypeFor[*graph.Packing](),
 	reflect.TypeFor[graph.PartialType](),
 	reflect.TypeFor[*graph.Parts](),
 	reflect.TypeFor[graph.Pin](),

@@ -5,16 +5,20 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/jit"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -90,4 +94,43 @@ func TestHalfProducts(t *testing.T) {
 // constant adds a constant of random numbers.
 func constant(r *rand.Rand, g *graph.Graph, name string, d tensor.DType, shape ...int) *graph.Value {
 	return g.Constant(name, operand(r, "", tensor.New(d, shape...)))
+}
+
+// TestHalfConvolutions compares convolutions whose large weights are held in 16 bits with convolutions of the same
+// numbers in float32.
+func TestHalfConvolutions(t *testing.T) {
+	if jit.Available() != nil {
+		t.Skip("kernels in Go read float32")
+	}
+	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
+		for _, impl := range []string{"direct_nhwc", "nhwc", "direct_planes"} {
+			for _, groups := range []int{1, 2} {
+				t.Run(fmt.Sprint(d, impl, groups), func(t *testing.T) {
+					r := rand.New(rand.NewPCG(3, 4))
+					weight := operand(r, "", tensor.New(d, 108*groups, 160, 3, 3))
+					x := operand(r, "", tensor.New(d, 2, 160*groups, 9, 10))
+					var results []*tensor.Tensor
+					var packed []report.Packing
+					for _, w := range []*tensor.Tensor{weight, weight.CopyTo(tensor.New(tensor.Float32, weight.Shape...))} {
+						g := graph.New("g", kernels.Lookup)
+						widen := op.ToAttrs{DType: tensor.Float32}
+						y := op.Conv2d(op.To(g.Input("x", d, x.Shape...), widen), op.To(g.Constant("w", w), widen), nil,
+							op.Conv2dAttrs{Padding: []int{1}, Stride: []int{1, 2}, Groups: &groups})
+						y.Node.Pin = graph.Pin{Impl: impl}
+						g.Output("y", y)
+						p, err := graphrun.Compile(g, graphrun.Options{Threads: 2})
+						require.NoError(t, err)
+						packed = append(packed, p.Report().Packed...)
+						out, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x": x})
+						require.NoError(t, err)
+						results = append(results, out["y"])
+					}
+					require.Len(t, packed, 2)
+					assert.True(t, strings.HasPrefix(packed[0].Form, d.String()), packed[0].Form)
+					assert.Equal(t, packed[1].Bytes, 2*packed[0].Bytes)
+					assert.Equal(t, results[1].Storage().Bytes(), results[0].Storage().Bytes())
+				})
+			}
+		}
+	}
 }

@@ -150,6 +150,9 @@ func ReadsHalves(dtype, half tensor.DType) bool {
 // halfFormats has the formats of 16-bit floats, by dtype.
 var halfFormats = map[tensor.DType]target.Half{tensor.Float16: target.Float16, tensor.BFloat16: target.BFloat16}
 
+// HalfFormat returns the format of a dtype of 16-bit floats, as [tile.Spec.Half], or the zero value for other dtypes.
+func HalfFormat(dtype tensor.DType) target.Half { return halfFormats[dtype] }
+
 // hasPanels reports whether the kernel set supports the width and the dtype of the panels of operand b.
 func (s *kernelSet) hasPanels(b Operand) bool {
 	hasWidth := b.Panel == 0 || b.Source == Prepacked &&

@@ -6,7 +6,9 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/internal/jit"
+	"github.com/graphrun/graphrun/internal/jit/target"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -42,6 +44,7 @@ type directConv struct {
 	inPixelBytes    int            // stride of the input's pixels, in bytes
 	outPixelStride  int            // stride of the pixels of a row of the result, in elements
 	termBytes       int            // stride of terms in a panel, in bytes; a term is a tap and an input channel
+	half            target.Half    // the format of the weight if it has 16-bit floats
 	hasByteElements bool           // whether operands are bytes; an element then has four or eight bytes
 	hasSignedBytes  bool           // whether bytes of the input are signed
 	hasWordElements bool           // whether operands are 16-bit words; an element is then a pair of words
@@ -103,7 +106,7 @@ func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, erro
 	if err != nil {
 		return nil, err
 	}
-	t, err := newDirect(conv, dtype, algorithm == directFromPlanes)
+	t, err := newDirect(conv, dtype, weight.DType, algorithm == directFromPlanes)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +120,14 @@ func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, erro
 }
 
 // newDirect chooses the tiles and their order, and generates the code, for a convolution that hasDirectCode accepts.
-// byPlanes is set if the input has the layout by planes.
-func newDirect(conv *convShape, dtype tensor.DType, byPlanes bool) (*directConv, error) {
+// byPlanes is set if the input has the layout by planes. weight is the dtype of the panels: 16-bit floats are converted.
+func newDirect(conv *convShape, dtype, weight tensor.DType, byPlanes bool) (*directConv, error) {
 	shape := newDirectShape(conv, dtype, byPlanes)
 	elemBytes := dtype.Size()
 	t := &directConv{conv: conv, shape: shape, elemBytes: elemBytes, inElemBytes: elemBytes, outElemBytes: elemBytes,
 		inImageBytes: conv.inStride.n * elemBytes, inPixelBytes: conv.inPixelStride(byPlanes) * elemBytes,
-		outPixelStride: conv.outPixelStride(), termBytes: shape.blockChannels() * elemBytes, imageCount: conv.batch}
+		outPixelStride: conv.outPixelStride(), termBytes: shape.blockChannels() * weight.Size(), half: gemm.HalfFormat(weight),
+		imageCount: conv.batch}
 	if conv.phase != nil { // a phase of a transposed convolution, with strided results (transpose_direct.go)
 		t.outPixelStride = conv.outStride.w
 	}
@@ -158,7 +162,7 @@ func (t *directConv) specForChannels(wholeBlock *tile.Spec, channels int) *tile.
 	spec.Vectors, spec.Lanes = kit.DivUp(channels, t.shape.lanes), channels%t.shape.lanes
 	spec.PrefetchedLines, spec.Epilogue, spec.Quantized = t.prefetchLines, t.epilogue.Steps, t.requantization
 	spec.Int8, spec.Int16, spec.MatrixUnit = t.hasByteElements, t.hasWordElements, t.shape.usesMatrixUnit
-	spec.SignedIn = t.hasSignedBytes
+	spec.SignedIn, spec.Half = t.hasSignedBytes, t.half
 	spec.Int8Matrix = t.hasByteElements && t.inElemBytes == matrixChannels // elements of eight bytes
 	if t.conv.hasBias {
 		spec.InitialSum = tile.FromLanes

@@ -29,7 +29,7 @@ func TestDirectCallsAreShort(t *testing.T) {
 				t.Errorf("%+v: not supported by machine code", c)
 				continue
 			}
-			d, err := newDirect(s, tensor.Float32, planes)
+			d, err := newDirect(s, tensor.Float32, tensor.Float32, planes)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,6 +60,10 @@
 // (transpose_direct.go). Deformable convolutions sample the windows into columns and multiply the weight by the
 // columns.
 //
+// If the network has 16-bit floats, panels of large weights have them, too, and register tiles convert them to float32.
+// Small weights, the weights of depthwise calls, the A of products by planes, and weights transformed for Winograd's
+// convolution are float32.
+//
 // Convolutions of bytes multiply four channels at a time by a dot-product instruction, or two channels as 16-bit words
 // on processors without this instruction. On a processor with a matrix unit, the direct implementation uses the unit.
 // Sums are exact int32, so all these implementations give the same bits. The packed weight contains the sum of each

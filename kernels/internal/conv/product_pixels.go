@@ -39,11 +39,14 @@ func productKernelByPixels(conv *convShape) (*graph.Kernel, error) {
 	}
 	dtype := conv.call.Out[0].DType
 	spec := pixelProductSpec(conv, dtype, images, pixelStride)
-	plan, err := gemm.NewPlan(spec)
+	weight, err := newPackedWeight(conv.call, panelsFor(conv, productByPixels, dtype))
 	if err != nil {
 		return nil, err
 	}
-	weight, err := newPackedWeight(conv.call, panelsFor(conv, productByPixels, dtype))
+	if weight.DType != dtype {
+		spec.B.Half = weight.DType
+	}
+	plan, err := gemm.NewPlan(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +99,8 @@ func setPixelEntries(multiplier *multiply.Multiplier, conv *convShape, w packedW
 		matrices, matrixElements := conv.batch/images, images*conv.h.Size*conv.w.Size*conv.inChannels
 		const sharedByMatrices = 0 // stride of matrices in weight and bias
 		multiplier.A = entryOffsets(matrices, matrixElements, conv.groups, conv.inPerGroup)
-		multiplier.B = entryOffsets(matrices, sharedByMatrices, conv.groups, w.MatrixLen())
+		weightElements := w.MatrixLen() * w.DType.Size() / conv.call.Out[0].DType.Size() // panels have an even width
+		multiplier.B = entryOffsets(matrices, sharedByMatrices, conv.groups, weightElements)
 		multiplier.C = entryOffsets(matrices, images*conv.outStride.n, conv.groups, conv.outPerGroup()*conv.outStride.c)
 		multiplier.Bias = entryOffsets(matrices, sharedByMatrices, conv.groups, conv.outPerGroup()*conv.biasStride)
 	}

@@ -54,7 +54,7 @@ func (op transposedConv) lowerDirect(c *graph.Call, byPlanes bool) (*graph.Kerne
 	var computePhases []graph.Phase
 	var directConvs []*directConv
 	for _, conv := range phaseConvs {
-		direct, err := newDirect(conv, dtype, byPlanes)
+		direct, err := newDirect(conv, dtype, dtype, byPlanes)
 		if err != nil {
 			return nil, err
 		}

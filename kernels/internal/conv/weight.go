@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"cmp"
 	"strconv"
 	"sync"
 	"unsafe"
@@ -23,13 +24,21 @@ const (
 	weightPtr     = 2
 )
 
+// minHalves is the number of elements from which panels have 16-bit floats if the weight has. Smaller panels stay in the
+// caches, and converting them in every tile would take 2% to 10% of the time.
+const minHalves = 1 << 17
+
 // panelsFor returns the weight panels that an algorithm reads, or nil if it reads the weight in its own layout.
 // Algorithms for channels-last images ("by pixels") order the terms by tap and then by channel. Algorithms for
 // row-major images order them by channel and then by tap.
 func panelsFor(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *multiply.Panels {
+	half := dtype // the dtype of weights that tiles can convert from 16-bit floats
+	if conv.outChannels*conv.termsPerOutput() >= minHalves {
+		half = cmp.Or(multiply.Half(conv.call, weightOperand, dtype), dtype)
+	}
 	switch algorithm {
 	case productByPixels:
-		return conv.weightPanels(dtype, gemm.PanelCols(dtype), "kh,kw,c", conv.channelsLastTerms)
+		return conv.weightPanels(half, gemm.PanelCols(dtype), "kh,kw,c", conv.channelsLastTerms)
 	case productByPlanes:
 		return conv.weightPanels(dtype, gemm.PanelRows(dtype), "c,"+conv.tapNames(), conv.channelsFirstTerms)
 	case depthwiseByPixels:
@@ -45,11 +54,11 @@ func panelsFor(conv *convShape, algorithm convAlgorithm, dtype tensor.DType) *mu
 		}
 		const byPlanes = false
 		shape := newDirectShape(conv, dtype, byPlanes)
-		return conv.weightPanels(dtype, shape.blockChannels(), conv.tapNames()+",c", conv.channelsLastTerms)
+		return conv.weightPanels(half, shape.blockChannels(), conv.tapNames()+",c", conv.channelsLastTerms)
 	case directFromPlanes:
 		const byPlanes = true
 		shape := newDirectShape(conv, dtype, byPlanes)
-		return conv.weightPanels(dtype, shape.blockChannels(), "c,"+conv.tapNames(), conv.channelsFirstTerms)
+		return conv.weightPanels(half, shape.blockChannels(), "c,"+conv.tapNames(), conv.channelsFirstTerms)
 	}
 	return nil
 }
@@ -123,6 +132,7 @@ type packedWeight struct {
 func newPackedWeight(call *graph.Call, panels *multiply.Panels) (w packedWeight, err error) {
 	w.Panels = panels
 	if w.packedBefore, err = multiply.IsPackedIn(call, weightOperand, panels); !w.packedBefore {
+		w.DType = call.Out[0].DType // runs pack the converted weight
 		w.Scratch = kit.AlignUp(kit.BoundedProduct(panels.MatrixLen(), len(panels.Starts), panels.DType.Size()))
 	}
 	return w, err

@@ -58,7 +58,7 @@ var Gather = kit.Define[*gatherAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			return gatherKernel(c, c.Meta(0), c.Meta(1), dim), nil
+			return gatherKernel(c, tableMeta(c), c.Meta(1), dim), nil
 		}),
 	},
 })
@@ -108,6 +108,7 @@ func gatherKernel(c *graph.Call, self, index tensor.Meta, dim int) *graph.Kernel
 	table := walkOperand{kit.PtrBuffer(1, self), tableStrides}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{result, table, indexOperand},
 		lookups: []lookup{lookupAlong(self, index, dim)}}
+	walk.readView(c, func(dim int) int { return dim })
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }
 
@@ -278,7 +279,8 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: takeLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
+		Impls: withoutView(gatherImpls(byElement,
+			func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil })),
 	},
 })
 

@@ -135,10 +135,24 @@ func (parsed *indexCall) ruleType(indexType tensor.Type) tensor.Type {
 
 // kernel returns the kernel of the call.
 func (parsed *indexCall) kernel(call *graph.Call) *graph.Kernel {
+	parsed.self = tableMeta(call).Type()
+	parsed.setShape() // with the strides of the table
 	walk := &indexedWalk{shape: call.Out[0].Shape, operands: []walkOperand{operandAt(0, call.Out[0]),
 		operandAt(1, kit.KnownMeta(parsed.table))}}
 	const firstIndexPtr = 2 // Mem.Ptrs has the result, self, and then an index operand for each dimension of self
 	parsed.addIndices(walk, firstIndexPtr, kit.KnownMeta(parsed.self))
+	walk.readView(call, func(dim int) int {
+		walkDim := 0
+		for other := range dim {
+			if !parsed.isIndexed(other) {
+				walkDim++
+			}
+		}
+		if walkDim >= parsed.firstIndexDim {
+			walkDim += len(parsed.indexShape)
+		}
+		return walkDim
+	})
 	return walk.kernel(kit.GatherRowLoops(call.Out[0].DType))
 }
 

@@ -38,7 +38,7 @@ var IndexSelect = kit.Define[*dimAttrs](graph.Op{
 			if err != nil {
 				return nil, err
 			}
-			return selectKernel(c, kit.InBuffer(c, 1), lookupAlong(c.Meta(0), c.Meta(1), dim)), nil
+			return selectKernel(c, kit.InBuffer(c, 1), lookupAlong(tableMeta(c), c.Meta(1), dim)), nil
 		}),
 	},
 })
@@ -127,7 +127,7 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 	Lowerings: graph.Lowerings{
 		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
 			const rowDim = 0
-			rows := lookupAlong(c.Meta(0), c.Meta(1), rowDim)
+			rows := lookupAlong(tableMeta(c), c.Meta(1), rowDim)
 			rows.fromStart = true
 			return selectKernel(c, kit.InBuffer(c, 1), rows), nil
 		}),
@@ -188,15 +188,30 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 	Facts: graph.Facts{ConstantsByAddress: true, Parallel: indexLoops, SelectsElements: true},
 	Lowerings: graph.Lowerings{
 		RunDynamic: indexByMasks,
-		Compile: func(c *graph.Call) (*graph.Kernel, error) {
-			parsed, err := newIndexCall(c)
-			if err != nil {
-				return nil, err
-			}
-			return parsed.kernel(c), nil
-		},
+		Impls: []graph.Impl{{Name: "plain", Doc: "The only implementation.", ReadsView: readsView, Work: indexWork,
+			Lower: func(c *graph.Call) (*graph.Kernel, error) {
+				parsed, err := newIndexCall(c)
+				if err != nil {
+					return nil, err
+				}
+				return parsed.kernel(c), nil
+			}}},
 	},
 })
+
+// indexWork returns the work of a call of index, which reads the indexed part of self.
+func indexWork(call *graph.Call, _ graph.Walk) graph.Work {
+	unit, count := bySlice, 0
+	for i := 1; i < len(call.In); i++ {
+		if call.HasOperand(i) {
+			count++
+		}
+	}
+	if count == call.Meta(0).Rank() { // or more, by masks
+		unit = byElement
+	}
+	return gatherWork(call, unit)
+}
 
 // indexSelectLoops returns the parallel loops of a call: over the dimensions of self that are not indexed, and over the
 // indices. kit.LoopOver takes the index of an operand, its dimension, and the dimension of the result.

@@ -16,7 +16,7 @@ import (
 // dimensions of the result that come from the index. The index has stride 0 in all other dimensions.
 func selectKernel(c *graph.Call, index kit.Buffer, l lookup) *graph.Kernel {
 	dim := l.dim
-	out, selfMeta, indexMeta := c.Out[0], c.Meta(0), index.Meta
+	out, selfMeta, indexMeta := c.Out[0], tableMeta(c), index.Meta
 	var tableStrides, indexStrides []int // by dimension of the result
 	for selfDim := range selfMeta.Rank() {
 		if selfDim != dim {
@@ -35,5 +35,11 @@ func selectKernel(c *graph.Call, index kit.Buffer, l lookup) *graph.Kernel {
 	indexOperand := walkOperand{Buffer: index, byteStrides: indexStrides}
 	walk := &indexedWalk{shape: out.Shape, operands: []walkOperand{operandAt(0, out), table, indexOperand},
 		lookups: []lookup{l}}
+	walk.readView(c, func(selfDim int) int {
+		if selfDim > dim {
+			return selfDim + out.Rank() - selfMeta.Rank() // the last dimensions of both
+		}
+		return selfDim
+	})
 	return walk.kernel(kit.GatherRowLoops(out.DType))
 }

@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
@@ -42,6 +43,8 @@ type indexedWalk struct {
 	operands    []walkOperand
 	lookups     []lookup
 	writesTable bool // whether the walk is a scatter
+	split       *walkSplit
+	starts      []int // by operand: offset in bytes of the first element; nil if all are 0
 
 	// Set by divideWork:
 
@@ -60,6 +63,81 @@ const (
 	offsetBlockLen = 512 // greatest number of elements whose offsets in the table are computed at once, in worker memory
 	minPieceLen    = 64  // least length of a piece, unless the dimension is shorter
 )
+
+// walkSplit describes a table that is packed ([graph.Packed.View]): dimension dim of the walk is in blocks of width
+// elements, at byteBlock from one another.
+type walkSplit struct{ dim, width, byteBlock int }
+
+// readsView implements [graph.Impl.ReadsView] for gathers, which read operand 0 by its strides.
+func readsView(_ *graph.Call, i int) bool { return i == 0 }
+
+// tableMeta returns the meta of operand 0, the table of a gather. If it is packed, the strides are those within blocks,
+// and readView adds the blocks.
+func tableMeta(c *graph.Call) tensor.Meta {
+	meta := c.Meta(0)
+	if packed := c.Packed(0); packed != nil {
+		meta.Strides = slices.Delete(slices.Clone(packed.View.Strides), packed.SplitDim, packed.SplitDim+1)
+	}
+	return meta
+}
+
+// readView makes the walk of a gather read the blocks of a packed table. walkDim returns the dimension of the walk for
+// a dimension of the table without a lookup.
+func (walk *indexedWalk) readView(c *graph.Call, walkDim func(tableDim int) int) {
+	packed := c.Packed(0)
+	if packed == nil {
+		return
+	}
+	dim, size := packed.SplitDim, packed.View.DType.Size()
+	blocks := tensor.Meta{Shape: packed.View.Shape[dim : dim+2], Strides: packed.View.Strides[dim : dim+2]}
+	for i := range walk.lookups {
+		if l := &walk.lookups[i]; l.dim == dim { // an index is a flat index into blocks
+			l.flatLayout, l.byteStride = &blocks, size
+			return
+		}
+	}
+	walk.split = &walkSplit{walkDim(dim), blocks.Shape[1], blocks.Strides[0] * size}
+}
+
+// parts returns walks that together do what the walk does, without split: the dimension becomes two, of the blocks and
+// within a block, and the elements behind the last whole block are a walk of their own.
+func (walk *indexedWalk) parts() []*indexedWalk {
+	split := walk.split
+	if split == nil {
+		return []*indexedWalk{walk}
+	}
+	var parts []*indexedWalk
+	blocks, rest := walk.shape[split.dim]/split.width, walk.shape[split.dim]%split.width
+	if blocks > 0 {
+		whole := *walk
+		whole.split, whole.shape = nil, slices.Replace(slices.Clone(walk.shape), split.dim, split.dim+1, blocks, split.width)
+		whole.operands = slices.Clone(walk.operands)
+		for i := range whole.operands {
+			steps := &whole.operands[i].byteStrides
+			*steps = slices.Insert(slices.Clone(*steps), split.dim, split.blockStep(walk.operands, i))
+		}
+		parts = append(parts, &whole)
+	}
+	if rest > 0 {
+		last := *walk
+		last.split, last.shape = nil, slices.Clone(walk.shape)
+		last.shape[split.dim] = rest
+		last.operands = slices.Clone(walk.operands) // divideWork changes the elements
+		for i := range last.operands {
+			last.starts = append(last.starts, blocks*split.blockStep(walk.operands, i))
+		}
+		parts = append(parts, &last)
+	}
+	return parts
+}
+
+// blockStep returns the distance in bytes of the blocks of operand i.
+func (s *walkSplit) blockStep(operands []walkOperand, i int) int {
+	if i == 1 { // the table
+		return s.byteBlock
+	}
+	return s.width * operands[i].byteStrides[s.dim]
+}
 
 // walkOperand is an operand of an indexed walk.
 type walkOperand struct {
@@ -103,10 +181,13 @@ func withoutStride(strides []int, dim int) []int {
 	return out
 }
 
-// kernel returns a kernel whose only phase is the walk.
+// kernel returns a kernel that runs the walk.
 func (walk *indexedWalk) kernel(rowLoops kit.RowLoops) *graph.Kernel {
 	const offsetBytes = 8
-	kernel := &graph.Kernel{Phases: []graph.Phase{walk.phase(rowLoops)}, WorkerScratch: offsetBlockLen * offsetBytes}
+	kernel := &graph.Kernel{WorkerScratch: offsetBlockLen * offsetBytes}
+	for _, part := range walk.parts() {
+		kernel.Phases = append(kernel.Phases, part.phase(rowLoops))
+	}
 	if form := walk.form(); form != nil {
 		kernel.Forms = []graph.Form{form}
 	}
@@ -219,6 +300,9 @@ func (walk *indexedWalk) runUnit(mem *graph.Mem, rowLoops kit.RowLoops, unit int
 	var startAddresses [maxOperands]unsafe.Pointer
 	for operandIndex := range walk.operands {
 		startAddresses[operandIndex] = walk.operands[operandIndex].Address(mem)
+		if walk.starts != nil {
+			startAddresses[operandIndex] = unsafe.Add(startAddresses[operandIndex], walk.starts[operandIndex])
+		}
 	}
 	// unit = index in the parallel dimensions * pieces + piece. begin is the start of the piece.
 	begin := unit % walk.pieces * walk.pieceLen
@@ -407,7 +491,7 @@ func addFlatOffsets[T int32 | int64](l *lookup, offsets []int, address unsafe.Po
 	for k := range offsets {
 		index := *(*T)(unsafe.Add(address, k*step))
 		i := int(index)
-		if i < 0 {
+		if i < 0 && !l.fromStart {
 			i += l.size
 		}
 		if uint(i) >= uint(l.size) {
@@ -432,7 +516,7 @@ func outOfBounds(i int64, dim, size int) error {
 // form returns the description from which kernels for devices, such as GPUs, are generated. It returns nil if the walk
 // writes the table or has flat indices, or if an operand is packed, is in scratch memory or is embedded in the kernel.
 func (walk *indexedWalk) form() *graph.Gather {
-	if walk.writesTable {
+	if walk.writesTable || walk.split != nil {
 		return nil
 	}
 	form := &graph.Gather{Size: walk.operands[0].Meta.DType.Size(), Shape: walk.shape}

@@ -98,11 +98,11 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		packing.Format += p.Format
 		packing.Len += kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
+	if len(forms) == 1 {
+		packing.View = forms[0].view
+	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
-		if narrow := src.Unwidened(); narrow != nil && narrow.DType == dtype {
-			src = narrow
-		}
-		if src.DType != dtype {
+		if src = packing.Source(src); src.DType != dtype {
 			src = kit.CopyTo(ctx, src, copies.DenseAs(src.Meta, dtype))
 		}
 		packed := kit.ElementsOf[byte](dst.Pointer(), packing.Len*dtype.Size())
@@ -124,6 +124,31 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		}
 	}
 	return packing
+}
+
+// view implements [graph.Packing.View] for panels of one matrix with evenly spaced terms.
+func (p *Panels) view(operand tensor.Meta) (view tensor.Meta, laneDim int, ok bool) {
+	if p.Terms != nil || len(p.Starts) != 1 || p.Starts[0] != 0 || p.Lanes < 2 || p.Depth < 2 {
+		return view, 0, false
+	}
+	view = tensor.Meta{DType: p.DType}
+	hasLanes, hasTerms := false, false
+	for dim, size := range operand.Shape {
+		switch stride := operand.Strides[dim]; {
+		case !hasLanes && size == p.Lanes && stride == p.LaneStride:
+			hasLanes, laneDim = true, dim
+			view.Shape = append(view.Shape, kit.DivUp(size, p.Width), p.Width)
+			view.Strides = append(view.Strides, p.Width*p.Depth, 1)
+		case !hasTerms && size == p.Depth && stride == p.TermStride:
+			hasTerms = true
+			view.Shape, view.Strides = append(view.Shape, size), append(view.Strides, p.Width)
+		case size == 1:
+			view.Shape, view.Strides = append(view.Shape, 1), append(view.Strides, 0)
+		default:
+			return view, 0, false
+		}
+	}
+	return view, laneDim, hasLanes && hasTerms
 }
 
 // Half returns the dtype of the packed panels of operand i if a product in the given dtype reads them in 16-bit floats:

@@ -1,6 +1,8 @@
 package multiply
 
 import (
+	"cmp"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
@@ -78,9 +80,25 @@ const (
 // DenseConstants. These bytes are loaded while the previous panel is multiplied. The multiplication takes longer, and
 // more bytes are loaded during it, if the other operand has more rows.
 func ReclassifyPanels(work *graph.Work, c *graph.Call, i, rows int) {
+	reclassifyPanels(work, c, i, rows, c.Meta(i).DType)
+}
+
+// ReclassifyHalves is [ReclassifyPanels] for panels that have 16-bit floats if the constant was converted from them.
+func ReclassifyHalves(work *graph.Work, c *graph.Call, i, rows int) {
+	dtype := c.Meta(i).DType
+	reclassifyPanels(work, c, i, rows, cmp.Or(Half(c, i, dtype), dtype))
+}
+
+// reclassifyPanels is [ReclassifyPanels] for panels of the given dtype.
+func reclassifyPanels(work *graph.Work, c *graph.Call, i, rows int, panels tensor.DType) {
 	meta := c.Meta(i)
 	bytes := float64(meta.Numel() * meta.DType.Size())
 	isCounted := bytes <= work.Bytes[graph.DenseConstants] // otherwise AddStreamed counted the operand as Dense
+	if isCounted && panels != meta.DType {
+		narrow := float64(meta.Numel() * panels.Size())
+		work.Bytes[graph.DenseConstants] -= bytes - narrow
+		bytes = narrow
+	}
 	if c.IsConstant(i) && rows > fewRows && isCounted {
 		bytes = float64(bytes * min(1, float64(rows)/manyRows))
 		work.Bytes[graph.DenseConstants] -= bytes

@@ -144,7 +144,7 @@ func (product *contraction) addTiledWork(call *graph.Call, work *graph.Work) {
 	// overlap with computation, and panels are loaded while the previous panel is multiplied.
 	multiply.ReclassifyStores(work, call)
 	multiply.ReclassifyPanels(work, call, product.aOperand, product.n)
-	multiply.ReclassifyPanels(work, call, product.bOperand, product.m)
+	multiply.ReclassifyHalves(work, call, product.bOperand, product.m)
 	work.AddUnits(multiply.RateStartProduct, entries)
 	multiply.AddProduct(work, dtype, entries, product.m, product.n, product.k)
 	// If the columns of the result are contiguous, gemm computes the transposed product.

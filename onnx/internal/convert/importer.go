@@ -56,10 +56,11 @@ type importer struct {
 	// symbolElements has the elements for which symbols that depend on data stand: see parameters.go.
 	symbolElements map[string]symbolElement
 
-	valuesInAttrs map[*graph.Value]*Value // the values to which attributes refer
-	failed        *failedNode             // the node that failed last; shared by the importers of a conversion
-	nodeCount     int                     // number of converted nodes, including the nodes of nested graphs
-	evaluatedWork float64                 // work of the ops evaluated so far: see maxWork
+	valuesInAttrs map[*graph.Value]*Value         // the values to which attributes refer
+	failed        *failedNode                     // the node that failed last; shared by the importers of a conversion
+	nodeCount     int                             // number of converted nodes, including the nodes of nested graphs
+	matrices      map[matrixType][]*tensor.Tensor // see withoutDuplicate
+	evaluatedWork float64                         // work of the ops evaluated so far: see maxWork
 
 	// For conversions that skip mistakes: see skipped.go.
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
@@ -134,7 +135,7 @@ func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *f
 		data, err := catchingMemory(frame, decode)
 		switch {
 		case err == nil:
-			scope.values[values.Name] = WeightValue(values, data)
+			scope.values[values.Name] = WeightValue(values, im.withoutDuplicate(data))
 			scope.values[values.Name].name = values.Name
 		case frame.skipsInvalidNodes:
 			im.skipValue(scope, "initializer", values.Name, err)
@@ -319,7 +320,11 @@ func (im *importer) materialise(v *Value) *graph.Value {
 		if name == "" {
 			name = "const"
 		}
-		v.graphValue = im.graph.Constant(im.graph.UniqueName(name), v.data.Contiguous())
+		data := v.data
+		if data.Numel() <= FoldLimit || !data.IsNonOverlappingAndDense() { // a transpose of weights takes no memory
+			data = data.Contiguous()
+		}
+		v.graphValue = im.graph.Constant(im.graph.UniqueName(name), data)
 		im.hasModelName[v.graphValue] = true
 	}
 	return v.graphValue
