@@ -55,6 +55,22 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 	return p.unwrap().RunInto(ctx, in, out)
 }
 
+// Inputs describes the inputs of a run, in the order of the model. Sizes that differ between runs have the symbols of
+// the model as text.
+func (p *Program) Inputs() []graph.Port {
+	inputs, _ := p.unwrap().Ports()
+	return inputs
+}
+
+// Outputs describes the outputs of a run, in the order of the model.
+func (p *Program) Outputs() []graph.Port {
+	_, outputs := p.unwrap().Ports()
+	return outputs
+}
+
+// Metadata has the properties of the model's file: see [graph.Graph.Metadata].
+func (p *Program) Metadata() map[string]string { return p.unwrap().Metadata() }
+
 // Caches lists the caches of [Options.Caches], with the recognized ones. It returns nil if there are none.
 func (p *Program) Caches() []GrowingCache { return p.unwrap().Caches() }
 

@@ -60,6 +60,16 @@ func TestSizesThatDependOnEachOther(t *testing.T) {
 	require.ErrorContains(t, err, `node "h" (MatMul)`)
 }
 
+// TestMetadata reads the properties of a model.
+func TestMetadata(t *testing.T) {
+	m := model(13, &pb.GraphProto{Node: []*pb.NodeProto{node1("Relu", names("x"), names("y"))},
+		Input: infos(info("x", tFloat, 2)), Output: infos(info("y", tFloat))})
+	m.MetadataProps = []*pb.StringStringEntryProto{{Key: "names", Value: "{0: 'cat'}"}, {Key: "stride", Value: "32"}}
+	g, err := toGraph(m, Options{})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"names": "{0: 'cat'}", "stride": "32"}, g.Clone().Metadata)
+}
+
 // TestImageSizes: heights and widths of images are assumed to be large, if the model accepts them.
 func TestImageSizes(t *testing.T) {
 	relu := node1("Relu", names("x"), names("y"))

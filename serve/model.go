@@ -11,7 +11,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/batching"
 	"github.com/graphrun/graphrun/internal/program"
-	"github.com/graphrun/graphrun/sym"
 )
 
 // model is one loaded version of a model.
@@ -76,49 +75,25 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 	return m, whyNotBatched, nil
 }
 
-// findPorts sets the inputs and outputs of the model. The shapes of outputs come from symbolic inference, in which
-// sizes that depend on requests or data are expressions. If symbolic inference fails, outputs get the shapes for the
-// sizes that g assumes ([graph.Graph.Assumed]).
+// findPorts sets the inputs and outputs of the model.
 func (m *model) findPorts(g *graph.Graph) error {
-	symbolicGraph := g
-	if g.Dynamic() {
-		symbolicGraph = g.Unbacked().Graph
-	} else if symbolic, err := g.Symbolic(nil); err == nil {
-		symbolicGraph = symbolic.Graph
+	inputs, outputs, err := g.Ports(nil)
+	if err != nil {
+		return err
 	}
-	for _, v := range g.Inputs {
-		m.inputs = append(m.inputs,
-			port{name: v.Name, dtype: v.Meta.DType, labels: g.Labels[v.Name], shape: inputShape(v),
-				isOptional: v.Default != nil})
-	}
-	for i, output := range symbolicGraph.Outputs {
-		p := port{name: output.Name, dtype: g.Outputs[i].Value.Meta.DType, labels: g.Labels[output.Name]}
-		if t := output.Value.Type; t.Shape != nil || !output.Value.Dynamic {
-			p.dtype, p.shape = t.DType, sym.KnownOrMinusOne(t.Shape)
+	toPorts := func(list []graph.Port) (ports []port) {
+		for _, p := range list {
+			ports = append(ports, port{name: p.Name, dtype: p.DType, labels: p.Labels, shape: p.Shape, isOptional: p.HasDefault})
 		}
-		m.outputs = append(m.outputs, p)
+		return ports
 	}
+	m.inputs, m.outputs = toPorts(inputs), toPorts(outputs)
 	for _, p := range slices.Concat(m.inputs, m.outputs) {
 		if p.datatype() == "" {
 			return fmt.Errorf("%q has dtype %v, which the protocol does not support", p.name, p.dtype)
 		}
 	}
 	return nil
-}
-
-// inputShape returns the shape of an input, with -1 for each size that requests determine.
-func inputShape(v *graph.Value) []int {
-	if v.Dims == nil {
-		return append([]int{}, v.Meta.Shape...)
-	}
-	shape := make([]int, len(v.Dims))
-	for k, d := range v.Dims {
-		shape[k] = d.Size
-		if !d.IsNumber() {
-			shape[k] = -1
-		}
-	}
-	return shape
 }
 
 // compileForBatches compiles a model with one plan for batches of all sizes, made for the preferred number of rows. If

@@ -188,3 +188,64 @@ func TestScalarsConvert(t *testing.T) {
 		}
 	}
 }
+
+// TestToSliceAndData: ToSlice reads every layout in logical order; Data shares the memory of row-major tensors.
+func TestToSliceAndData(t *testing.T) {
+	for _, shape := range [][]int{{}, {0, 3}, {5}, {3, 4}, {2, 3, 4}, {1, 7, 1}} {
+		rowMajor := Zeros(Float32, shape...)
+		for i := range rowMajor.Numel() {
+			rowMajor.SetFlat(i, FloatScalar(float64(i)))
+		}
+		want, err := ToSlice[float32](rowMajor)
+		require.NoError(t, err)
+		assert.Len(t, want, rowMajor.Numel())
+		for i, x := range want {
+			assert.Equal(t, float32(i), x)
+		}
+		reversed := New(Float32, shape...) // column-major, with an offset
+		step := 1
+		for dim := range shape {
+			reversed.Strides[dim], step = step, step*max(1, shape[dim])
+		}
+		reversed.Offset = 3
+		columnMajor := Empty(reversed)
+		CopyElements(columnMajor, rowMajor)
+		got, err := ToSlice[float32](columnMajor)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		_, err = Data[float32](columnMajor)
+		assert.Equal(t, columnMajor.IsContiguous(), err == nil, "%v", err)
+
+		data, err := Data[float32](rowMajor)
+		require.NoError(t, err)
+		assert.Equal(t, len(want), len(data))
+		if len(data) > 0 {
+			data[0] = 42
+			assert.Equal(t, 42.0, rowMajor.At(make([]int, len(shape))...).Float())
+		}
+		_, err = Data[int32](rowMajor)
+		assert.ErrorContains(t, err, "tensor holds float32, not int32")
+	}
+	var pool Pool
+	released := Must(FromStorage(New(Float32, 2), pool.Take(8, true)))
+	require.NoError(t, released.Release())
+	_, err := Data[float32](released)
+	assert.ErrorIs(t, err, errUsedAfterRelease)
+	_, err = ToSlice[float32](released)
+	assert.ErrorIs(t, err, errUsedAfterRelease)
+}
+
+func BenchmarkToSlice(b *testing.B) {
+	x := Zeros(Float32, 4096, 4096)
+	b.Run("ToSlice", func(b *testing.B) {
+		for range b.N {
+			_, _ = ToSlice[float32](x)
+		}
+	})
+	b.Run("copy", func(b *testing.B) {
+		data, _ := Data[float32](x)
+		for range b.N {
+			_ = append([]float32{}, data...)
+		}
+	})
+}

@@ -154,31 +154,51 @@ func Must(t *Tensor, err error) *Tensor {
 }
 
 // ToSlice returns the elements in logical (row-major) order in a new slice. T must be the Go type of the tensor's
-// dtype.
+// dtype. [Data] needs no copy.
 func ToSlice[T Element](t *Tensor) ([]T, error) {
-	if err := t.Check(); err != nil {
+	if err := t.checkElements(DTypeOf[T]()); err != nil {
 		return nil, err
-	}
-	if want := DTypeOf[T](); want != t.DType {
-		return nil, fmt.Errorf("tensor holds %v, not %v", t.DType, want)
 	}
 	end, err := beginAllocation(t.Bytes())
 	if err != nil {
 		return nil, err
 	}
-	out := make([]T, t.Numel())
-	end()
-	if len(out) == 0 {
-		return out, nil
+	defer end()
+	if t.IsContiguous() && t.DType != Bool {
+		return append([]T{}, elementsOf[T](t)...), nil // does not clear the new slice
 	}
-	p := t.Pointer()
-	i := 0
-	t.Walk(func(offset int) {
-		out[i] = *(*T)(unsafe.Add(p, offset*t.DType.Size()))
-		i++
-	})
+	out := make([]T, t.Numel())
+	copyElements(Must(FromSlice(out, t.Shape...)), t)
 	return out, nil
 }
+
+// Data returns the elements of a row-major tensor without gaps as a slice that shares the tensor's memory, until
+// [Tensor.Release]. T must be the Go type of the tensor's dtype. Results of runs have other strides if the plan or the
+// graph gives them: then Data fails, and [ToSlice] or [Tensor.Contiguous] makes a copy.
+func Data[T Element](t *Tensor) ([]T, error) {
+	if err := t.checkElements(DTypeOf[T]()); err != nil {
+		return nil, err
+	}
+	if !t.IsContiguous() {
+		return nil, fmt.Errorf("the tensor is not contiguous: it has shape %s and strides %s", ListString(t.Shape),
+			ListString(t.Strides))
+	}
+	return elementsOf[T](t), nil
+}
+
+// checkElements returns an error if the tensor is not valid, or has another dtype than want.
+func (t *Tensor) checkElements(want DType) error {
+	if err := t.Check(); err != nil {
+		return err
+	}
+	if want != t.DType {
+		return fmt.Errorf("tensor holds %v, not %v", t.DType, want)
+	}
+	return nil
+}
+
+// elementsOf returns the elements of a contiguous tensor, which share its memory.
+func elementsOf[T Element](t *Tensor) []T { return unsafe.Slice((*T)(t.Pointer()), t.Numel()) }
 
 // Walk calls f for every element, in logical order. offset is the distance of the element from [Tensor.Pointer], in
 // elements. Walk panics if f is nil.

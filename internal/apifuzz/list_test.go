@@ -59,6 +59,7 @@ var functions = joined(listedFunctions, map[string]any{
 	"tensor.DTypeOf":           tensor.DTypeOf[float32],
 	"tensor.FromSlice/bool":    tensor.FromSlice[bool],
 	"tensor.FromSlice/float32": tensor.FromSlice[float32],
+	"tensor.Data/float32":      tensor.Data[float32],
 	"tensor.ToSlice/float32":   tensor.ToSlice[float32],
 	"tensor.ToSlice/int64":     tensor.ToSlice[int64],
 })

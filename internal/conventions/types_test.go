@@ -19,7 +19,7 @@ import (
 var maxTypes = map[string]int{
 	"exec":              16,
 	"experiment":        28,
-	"graph":             99,
+	"graph":             100,
 	"graph/batch":       1,
 	"inspect":           17,
 	"internal/batching": 2,

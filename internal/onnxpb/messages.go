@@ -59,16 +59,18 @@ const External int32 = 1
 
 // ModelProto is a model file.
 type ModelProto struct {
-	IrVersion   int64
-	OpsetImport []*OperatorSetIDProto
-	Graph       *GraphProto
-	Functions   []*FunctionProto
+	IrVersion     int64
+	OpsetImport   []*OperatorSetIDProto
+	Graph         *GraphProto
+	MetadataProps []*StringStringEntryProto
+	Functions     []*FunctionProto
 }
 
 func (m *ModelProto) fields(c *coder) {
 	codeNumber(c, 1, int64Format, &m.IrVersion)
 	codeMessage(c, 7, &m.Graph)
 	codeMessages(c, 8, &m.OpsetImport)
+	codeMessages(c, 14, &m.MetadataProps)
 	codeMessages(c, 25, &m.Functions)
 }
 

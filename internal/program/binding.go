@@ -86,9 +86,12 @@ func (b *Binding) outputs() []graph.Output {
 }
 
 // sourceGraph returns the graph that was compiled. If that graph was released, it returns the graph of the only
-// binding.
+// binding. It returns nil for nil and for a program that was not compiled.
 func (p *Program) sourceGraph() *graph.Graph {
-	if p.graph == nil {
+	switch {
+	case p == nil || p.graph == nil && p.firstBinding == nil:
+		return nil
+	case p.graph == nil:
 		return p.firstBinding.Graph
 	}
 	return p.graph

@@ -128,10 +128,34 @@ func (p *Program) forInputs(in map[string]*tensor.Tensor) (*Program, map[string]
 			return nil, nil, err
 		}
 	}
-	if p == nil || len(p.defaults) == 0 {
+	if p == nil {
 		return p, in, nil
 	}
-	return p, graph.FillDefaults(p.defaults, in), nil
+	if len(p.defaults) > 0 {
+		in = graph.FillDefaults(p.defaults, in)
+	}
+	return p, p.withScalars(in), nil
+}
+
+// withScalars returns the inputs of a run. Where a scalar is declared, a tensor of one element becomes a scalar, as in
+// ONNX Runtime: exporters and users write [1] for such inputs.
+func (p *Program) withScalars(in map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+	copied := false
+	for _, name := range p.scalars {
+		t := in[name]
+		if t.Check() != nil || t.Rank() == 0 || t.Numel() != 1 {
+			continue // the run reports errors
+		}
+		meta := tensor.New(t.DType)
+		meta.Offset = t.Offset
+		if scalar, err := t.View(meta); err == nil {
+			if !copied {
+				in, copied = maps.Clone(in), true
+			}
+			in[name] = scalar
+		}
+	}
+	return in
 }
 
 // Overrides reports whether a run with the given inputs overrides a default that the program has as a constant.

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -84,6 +85,7 @@ type Program struct {
 	nondegenerateSizes []int
 
 	defaults    []*graph.Value // the inputs with defaults
+	scalars     []string       // names of the inputs that are declared as scalars
 	overridable *overridable   // nil if no default is a constant of the program
 
 	copyPricesOnce sync.Once
@@ -179,6 +181,11 @@ func newProgram(g *graph.Graph, options Options) (*Program, error) {
 	program.bindings = lru.NewWithIdle[bindingKey](maxBindings, program.maxBindingBytes(), maxArenas,
 		(*Binding).dropSessions)
 	program.defaults = slices.DeleteFunc(slices.Clone(g.Inputs), func(v *graph.Value) bool { return v.Default == nil })
+	for _, v := range g.Inputs {
+		if v.Meta.Rank() == 0 && !v.Dynamic {
+			program.scalars = append(program.scalars, v.Name)
+		}
+	}
 	program.findOpenSymbols()
 	if err := program.checkHints(); err != nil {
 		return nil, err
@@ -259,6 +266,28 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 	}
 	_, err = p.runInParts(ctx, binding, in, out)
 	return binding.withFailed(err)
+}
+
+// Ports describes the inputs and outputs of a run: those of the graph as the caller gave it, with defaults as inputs. It
+// infers the graph for unknown sizes. It returns nil for a program that was not compiled.
+func (p *Program) Ports() (inputs, outputs []graph.Port) {
+	g := p.sourceGraph()
+	if g == nil {
+		return nil, nil
+	}
+	if p.overridable != nil {
+		g = p.overridable.graph
+	}
+	inputs, outputs, _ = g.Ports(p.options.Sizes) // the sizes are valid: the program was made with them
+	return inputs, outputs
+}
+
+// Metadata returns the metadata of the graph. It returns nil for a program that was not compiled.
+func (p *Program) Metadata() map[string]string {
+	if g := p.sourceGraph(); g != nil {
+		return maps.Clone(g.Metadata)
+	}
+	return nil
 }
 
 // Planned returns the graph with the layouts, copies and implementations of the plan, for the sizes of

@@ -157,16 +157,19 @@ func (m *Model) Convert(o Options) (_ *Conversion, err error) {
 
 	// After the conversion, the graph's symbols get default sizes in place of the example sizes.
 	best, err := m.convertWithDefaults(o, opsets)
-	switch {
-	case err != nil:
+	if err = cmp.Or(err, interrupt.Err(o.Context)); err != nil {
 		return nil, err
-	case interrupt.Err(o.Context) != nil:
-		return nil, interrupt.Err(o.Context)
-	case o.SkipErrors:
-		defer best.Graph.SetContext(context.Background())
-		return best, rebindSkippingErrors(best.Graph, best.Graph.BoundSizes())
 	}
 	defer best.Graph.SetContext(context.Background()) // the graph may be used after the context of the import has ended
+	for _, entry := range m.file.Proto.MetadataProps {
+		if best.Graph.Metadata == nil {
+			best.Graph.Metadata = map[string]string{}
+		}
+		best.Graph.Metadata[entry.Key] = entry.Value
+	}
+	if o.SkipErrors {
+		return best, rebindSkippingErrors(best.Graph, best.Graph.BoundSizes())
+	}
 	return best, rebind(best.Graph, best.Graph.BoundSizes())
 }
 
