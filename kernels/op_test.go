@@ -143,3 +143,11 @@ func TestDocs(t *testing.T) {
 		}
 	}
 }
+
+// TestAttributeOfAnotherLibrary: the name of an attribute in numpy or ONNX gets the name in aten as a suggestion.
+func TestAttributeOfAnotherLibrary(t *testing.T) {
+	g := graph.New("names", kernels.Lookup)
+	x := g.Input("x", tensor.Float32, 2, 3)
+	g.Apply("softmax", graph.Attrs{"axis": 1}, x)
+	require.ErrorContains(t, g.Err(), `unknown attribute "axis": the op has dim, dtype; did you mean dim?`)
+}
