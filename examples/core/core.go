@@ -4,22 +4,15 @@
 //
 //	go run ./examples/core examples/models/residual.json
 //
-// It reads from top to bottom: metas, the rule for strides, the graph, loops, the run, files. All values are float32.
+// It reads from top to bottom: metas, the rule for strides, the graph, loops, the run. load.go reads files. All values are
+// float32.
 package main
 
 import (
-	"archive/zip"
-	"bytes"
 	"cmp"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"math/rand"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -31,19 +24,17 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: core GRAPH.json")
 		os.Exit(2)
 	}
-	g, err := load(os.Args[1], map[string]int{})
+	g, err := load(os.Args[1])
 	if err == nil {
 		err = g.propagate()
-	}
-	if err == nil {
-		g.print()
-		g.run()
-		err = g.summarize()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "core:", err)
 		os.Exit(1)
 	}
+	g.print()
+	g.run()
+	g.summarize()
 }
 
 // ---- Metas: shapes and strides without data ----
@@ -118,41 +109,19 @@ func (m Meta) isDense() bool {
 	return true
 }
 
-// prefersChannelsLast reports whether PyTorch takes images for channels-last: see suggest_memory_format. In doubtful
-// cases, such as one channel or images of one pixel, the strides decide.
-func (m Meta) prefersChannelsLast() bool {
-	if len(m.Shape) != 4 {
-		return false
-	}
-	least := 0
-	for _, dim := range []int{1, 3, 2, 0} {
-		size, stride := m.Shape[dim], m.Strides[dim]
-		if size == 0 || stride < least || dim == 0 && least == m.Strides[1] || stride == 0 && dim == 1 {
-			return false
-		}
-		least = stride
-		if size > 1 {
-			least *= size
-		}
-	}
-	return true
-}
-
 // ---- The rule: the strides of a pointwise result (TensorIteratorBase::build of PyTorch) ----
 
-// broadcast returns the common shape of operands: sizes of 1 are repeated.
+// broadcast returns the common shape of operands: sizes of 1 are repeated, and shapes are aligned at their ends.
 func broadcast(in []Meta) ([]int, error) {
 	var shape []int
 	for _, m := range in {
-		for len(shape) < len(m.Shape) {
-			shape = slices.Insert(shape, 0, 1)
-		}
-		for i := range m.Shape {
-			have, size := &shape[len(shape)-1-i], m.Shape[len(m.Shape)-1-i]
-			if *have == 1 {
+		shape = append(slices.Repeat([]int{1}, max(0, len(m.Shape)-len(shape))), shape...)
+		for i, size := range m.Shape {
+			switch have := &shape[len(shape)-len(m.Shape)+i]; {
+			case *have == 1:
 				*have = size
-			} else if size != 1 && size != *have {
-				return nil, fmt.Errorf("sizes %d and %d do not match in dimension %d", *have, size, len(shape)-1-i)
+			case size != 1 && size != *have:
+				return nil, fmt.Errorf("sizes %d and %d do not match", *have, size)
 			}
 		}
 	}
@@ -191,12 +160,13 @@ func perm(shape []int, operands [][]int) []int {
 	for i := 1; i < len(order); i++ {
 		at := i
 		for before := i - 1; before >= 0; before-- {
-			switch c := compare(order[before], order[at]); {
-			case c > 0:
+			c := compare(order[before], order[at])
+			if c < 0 {
+				break
+			}
+			if c > 0 {
 				order[before], order[at] = order[at], order[before]
 				at = before
-			case c < 0:
-				before = 0 // ends the loop: earlier dimensions are faster still
 			}
 		}
 	}
@@ -237,42 +207,44 @@ func pointwise(in []Meta) (Meta, error) {
 type Value struct {
 	Name string
 	Meta
-	data    []float32
-	isInput bool
+	from *Node // nil for inputs and constants
+	data []float32
 }
 
 // Node computes a value.
 type Node struct {
-	Name, Op string
-	In       []*Value
-	Out      *Value
-	attrs    attrs
-	note     string        // why a copy was inserted or elided
-	done     chan struct{} // closed when Out has its data
+	Op    string
+	In    []*Value
+	Out   *Value
+	attrs attrs
+	note  string        // why a copy was inserted or elided
+	done  chan struct{} // closed when Out has its data
 }
 
 // Graph is a DAG; each node comes behind the nodes whose results it reads.
 type Graph struct {
 	values  map[string]*Value
-	order   []*Value // inputs and constants
+	given   []*Value // inputs and constants
 	nodes   []*Node
 	outputs []output
+}
+
+// add adds a node.
+func (g *Graph) add(op, name string, in []*Value, attrs attrs) *Node {
+	n := &Node{Op: op, In: in, attrs: attrs, done: make(chan struct{})}
+	n.Out = &Value{Name: name, from: n}
+	g.nodes, g.values[name] = append(g.nodes, n), n.Out
+	return n
 }
 
 // formats are the layouts that a node or an output can ask for.
 var formats = map[string]func(shape []int) Meta{"contiguous": rowMajor, "channels_last": channelsLast}
 
-// functions are the pointwise ops.
+// functions compute an element.
 var functions = map[string]func(x []float32) float32{
 	"add": func(x []float32) float32 { return x[0] + x[1] }, "sub": func(x []float32) float32 { return x[0] - x[1] },
-	"mul": func(x []float32) float32 { return x[0] * x[1] }, "relu": func(x []float32) float32 { return max(x[0], 0) },
-	"neg": func(x []float32) float32 { return -x[0] }, "maximum": func(x []float32) float32 { return max(x[0], x[1]) },
-	"where": func(x []float32) float32 {
-		if x[0] != 0 {
-			return x[1]
-		}
-		return x[2]
-	},
+	"mul": func(x []float32) float32 { return x[0] * x[1] }, "maximum": func(x []float32) float32 { return max(x[0], x[1]) },
+	"relu": func(x []float32) float32 { return max(x[0], 0) }, "contiguous": func(x []float32) float32 { return x[0] },
 }
 
 // propagate infers all metas in order. It elides a `contiguous` whose operand has the format, and inserts one before an
@@ -285,7 +257,7 @@ func (g *Graph) propagate() error {
 		}
 		meta, err := n.infer(metas)
 		if err != nil {
-			return fmt.Errorf("node %q (%s): %w", n.Name, n.Op, err)
+			return fmt.Errorf("node %q (%s): %w", n.Out.Name, n.Op, err)
 		}
 		n.Out.Meta = meta
 		if n.Op == "contiguous" && n.In[0].has(meta) {
@@ -295,9 +267,8 @@ func (g *Graph) propagate() error {
 	for i, out := range g.outputs {
 		v := g.values[out.Value]
 		if format := formats[out.Format]; format != nil && !v.has(format(v.Shape)) {
-			n := &Node{Name: out.Name, Op: "contiguous", In: []*Value{v}, Out: &Value{Name: out.Name, Meta: format(v.Shape)},
-				note: "inserted: the output is to be " + out.Format, done: make(chan struct{})}
-			g.nodes, g.outputs[i].Value, g.values[out.Name] = append(g.nodes, n), out.Name, n.Out
+			n := g.add("contiguous", out.Name, []*Value{v}, attrs{})
+			n.note, n.Out.Meta, g.outputs[i].Value = "inserted: the output is to be "+out.Format, format(v.Shape), out.Name
 		}
 	}
 	return nil
@@ -306,21 +277,19 @@ func (g *Graph) propagate() error {
 // infer returns the meta of the node's result.
 func (n *Node) infer(in []Meta) (Meta, error) {
 	switch {
+	case n.Op == "contiguous":
+		return formats[cmp.Or(n.attrs.Format, "contiguous")](in[0].Shape), nil
 	case functions[n.Op] != nil:
 		return pointwise(in)
-	case n.Op == "contiguous" && formats[cmp.Or(n.attrs.Format, "contiguous")] != nil:
-		return formats[cmp.Or(n.attrs.Format, "contiguous")](in[0].Shape), nil
-	case n.Op != "conv2d":
-		return Meta{}, errors.New("this page has no such op")
-	case len(in) != 3 || len(in[0].Shape) != 4 || len(in[1].Shape) != 4 || in[0].Shape[1] != in[1].Shape[1]:
-		return Meta{}, errors.New("want images, weights and biases of one group")
+	case n.Op != "conv2d" || len(in) != 3 || len(in[0].Shape) != 4 || len(in[1].Shape) != 4:
+		return Meta{}, errors.New("this page has only pointwise ops and convolutions of images with a bias")
 	}
 	shape := []int{in[0].Shape[0], in[1].Shape[0], 0, 0}
 	for k := range 2 {
 		shape[2+k] = in[0].Shape[2+k] + 2*n.attrs.padding(k) - in[1].Shape[2+k] + 1
 	}
-	if in[0].prefersChannelsLast() || in[1].prefersChannelsLast() {
-		return channelsLast(shape), nil
+	if slices.ContainsFunc(in[:2], func(m Meta) bool { return m.isChannelsLast() && !m.isRowMajor() }) {
+		return channelsLast(shape), nil // if m has both formats, PyTorch looks at the strides; this page does not
 	}
 	return rowMajor(shape), nil
 }
@@ -397,16 +366,12 @@ func inRanges(n int, f func(from, to int)) {
 // ---- The run: each node starts when its operands are ready ----
 
 func (g *Graph) run() {
-	producer := map[*Value]*Node{}
-	for _, n := range g.nodes {
-		producer[n.Out] = n
-	}
 	var all sync.WaitGroup
 	for _, n := range g.nodes {
 		all.Go(func() {
 			for _, v := range n.In {
-				if p := producer[v]; p != nil {
-					<-p.done
+				if v.from != nil {
+					<-v.from.done
 				}
 			}
 			n.compute()
@@ -429,9 +394,6 @@ func (n *Node) compute() {
 		return
 	}
 	f, l := functions[n.Op], loopOf(out.Meta, n.In)
-	if n.Op == "contiguous" {
-		f = func(x []float32) float32 { return x[0] }
-	}
 	inRanges(out.count(), func(from, to int) {
 		operands := make([]float32, len(n.In))
 		l.run(from, to, func(offsets []int) {
@@ -446,203 +408,50 @@ func (n *Node) compute() {
 // convolve computes each element of a convolution by its definition.
 func (n *Node) convolve() {
 	x, w, bias, out := n.In[0], n.In[1], n.In[2], n.Out
+	at := func(v *Value, index ...int) int { // the place of an element
+		place := 0
+		for dim, i := range index {
+			place += i * v.Strides[dim]
+		}
+		return place
+	}
 	inRanges(out.count(), func(from, to int) {
-		l := loop{sizes: []int{out.Shape[3], out.Shape[2], out.Shape[1], out.Shape[0]}, strides: [][]int{{1, 0, 0, 0},
-			{0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}}} // the offsets are column, row, channel and image
-		l.run(from, to, func(at []int) {
-			sum := float64(bias.data[at[2]*bias.Strides[0]])
-			for c := range w.Shape[1] {
-				for i := range w.Shape[2] {
-					for j := range w.Shape[3] {
-						row, column := at[1]+i-n.attrs.padding(0), at[0]+j-n.attrs.padding(1)
-						if row >= 0 && row < x.Shape[2] && column >= 0 && column < x.Shape[3] {
-							sum += float64(x.data[at[3]*x.Strides[0]+c*x.Strides[1]+row*x.Strides[2]+column*x.Strides[3]]) *
-								float64(w.data[at[2]*w.Strides[0]+c*w.Strides[1]+i*w.Strides[2]+j*w.Strides[3]])
-						}
-					}
+		for i := from; i < to; i++ {
+			column, row, channel, image := i%out.Shape[3], i/out.Shape[3]%out.Shape[2], i/out.Shape[3]/out.Shape[2]%out.Shape[1],
+				i/out.Shape[3]/out.Shape[2]/out.Shape[1]
+			sum := float64(bias.data[at(bias, channel)])
+			for k := range w.Shape[1] * w.Shape[2] * w.Shape[3] {
+				c, dy, dx := k/w.Shape[3]/w.Shape[2], k/w.Shape[3]%w.Shape[2], k%w.Shape[3]
+				if y, x0 := row+dy-n.attrs.padding(0), column+dx-n.attrs.padding(1); y >= 0 && y < x.Shape[2] && x0 >= 0 &&
+					x0 < x.Shape[3] {
+					sum += float64(x.data[at(x, image, c, y, x0)]) * float64(w.data[at(w, channel, c, dy, dx)])
 				}
 			}
-			out.data[at[3]*out.Strides[0]+at[2]*out.Strides[1]+at[1]*out.Strides[2]+at[0]*out.Strides[3]] = float32(sum)
-		})
+			out.data[at(out, image, channel, row, column)] = float32(sum)
+		}
 	})
 }
 
 // print prints the plan.
 func (g *Graph) print() {
-	for _, v := range g.order {
-		fmt.Printf("%-10s %-11s %v %v\n", v.Name, "", v.Shape, v.Strides)
+	for _, v := range g.given {
+		fmt.Printf("%-22s %v %v\n", v.Name, v.Shape, v.Strides)
 	}
 	for _, n := range g.nodes {
-		text := n.note
-		if functions[n.Op] != nil {
-			text = fmt.Sprintf("loop %v", loopOf(n.Out.Meta, n.In).sizes)
+		if functions[n.Op] != nil && !strings.HasPrefix(n.note, "elided") {
+			n.note += fmt.Sprintf(" loop %v", loopOf(n.Out.Meta, n.In).sizes)
 		}
-		fmt.Printf("%-10s %-11s %v %v  %s\n", n.Out.Name, n.Op, n.Out.Shape, n.Out.Strides, text)
+		fmt.Printf("%-10s %-11s %v %v %s\n", n.Out.Name, n.Op, n.Out.Shape, n.Out.Strides, n.note)
 	}
 }
 
 // summarize prints the outputs.
-func (g *Graph) summarize() error {
+func (g *Graph) summarize() {
 	for _, out := range g.outputs {
-		least, most, sum := math.Inf(1), math.Inf(-1), 0.0
-		v := g.values[out.Value]
-		if v.data == nil {
-			return fmt.Errorf("output %q has no data", out.Name)
+		data, sum := g.values[out.Value].data, 0.0
+		for _, x := range data {
+			sum += float64(x)
 		}
-		for _, x := range v.data {
-			least, most, sum = min(least, float64(x)), max(most, float64(x)), sum+float64(x)
-		}
-		fmt.Printf("%s: min %.6g, max %.6g, mean %.6g\n", out.Name, least, most, sum/float64(len(v.data)))
+		fmt.Printf("%s: min %.6g, max %.6g, mean %.6g\n", out.Name, slices.Min(data), slices.Max(data), sum/float64(len(data)))
 	}
-	return nil
-}
-
-// ---- Files: the part of graphrun's graph format that this page needs ----
-
-type attrs struct {
-	Padding []int  `json:"padding"`
-	Format  string `json:"memory_format"`
-}
-
-func (a attrs) padding(k int) int {
-	if len(a.Padding) == 0 {
-		return 0
-	}
-	return a.Padding[min(k, len(a.Padding)-1)]
-}
-
-type output struct {
-	Value  string `json:"value"`
-	Name   string `json:"name"`
-	Format string `json:"memory_format"`
-}
-
-type declaration struct {
-	Name    string    `json:"name"`
-	Shape   []any     `json:"shape"`
-	Strides []int     `json:"strides"`
-	Format  string    `json:"memory_format"`
-	File    string    `json:"file"`
-	Key     string    `json:"key"`
-	Data    []float32 `json:"data"`
-}
-
-// load reads a graph. Inputs get random values; symbols have the given sizes, or 2.
-func load(path string, sizes map[string]int) (*Graph, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var file struct {
-		Inputs, Constants []declaration
-		Nodes             []struct {
-			Name   string
-			Op     string
-			Inputs []string
-			Attrs  attrs
-		}
-		Outputs []json.RawMessage
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	g := &Graph{values: map[string]*Value{}}
-	for i, d := range slices.Concat(file.Inputs, file.Constants) {
-		v, err := d.value(filepath.Dir(path), sizes, i < len(file.Inputs))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %q: %w", path, d.Name, err)
-		}
-		g.values[d.Name], g.order = v, append(g.order, v)
-	}
-	for _, f := range file.Nodes {
-		n := &Node{Name: f.Name, Op: f.Op, Out: &Value{Name: f.Name}, attrs: f.Attrs, done: make(chan struct{})}
-		for _, name := range f.Inputs {
-			if g.values[name] == nil {
-				return nil, fmt.Errorf("%s: node %q: there is no value %q before it", path, f.Name, name)
-			}
-			n.In = append(n.In, g.values[name])
-		}
-		g.nodes, g.values[f.Name] = append(g.nodes, n), n.Out
-	}
-	for _, raw := range file.Outputs {
-		var out output
-		if json.Unmarshal(raw, &out.Value) != nil {
-			if err := json.Unmarshal(raw, &out); err != nil {
-				return nil, fmt.Errorf("%s: outputs: %w", path, err)
-			}
-		}
-		if out.Name = cmp.Or(out.Name, out.Value); g.values[out.Value] == nil {
-			return nil, fmt.Errorf("%s: output %q: there is no value %q", path, out.Name, out.Value)
-		}
-		g.outputs = append(g.outputs, out)
-	}
-	return g, nil
-}
-
-// value makes the declared value: its meta, and its data in this layout.
-func (d declaration) value(folder string, sizes map[string]int, isInput bool) (*Value, error) {
-	shape := make([]int, len(d.Shape))
-	for i, size := range d.Shape {
-		switch size := size.(type) {
-		case float64:
-			shape[i] = int(size)
-		case string:
-			shape[i] = cmp.Or(sizes[size], 2)
-		}
-	}
-	v, packed := &Value{Name: d.Name, Meta: rowMajor(shape), isInput: isInput}, rowMajor(shape)
-	if format := formats[d.Format]; format != nil {
-		v.Meta = format(shape)
-	}
-	extent := v.count()
-	if d.Strides != nil {
-		v.Strides, extent = d.Strides, 1
-		for dim, size := range shape {
-			extent += (size - 1) * d.Strides[dim]
-		}
-	}
-	data := d.Data
-	var err error
-	switch {
-	case isInput:
-		data = make([]float32, v.count())
-		for i := range data {
-			data[i] = 2*rand.Float32() - 1
-		}
-	case d.File != "":
-		data, err = readNPZ(filepath.Join(folder, d.File), d.Key)
-	}
-	if err == nil && len(data) != v.count() {
-		err = fmt.Errorf("it has %d elements, want %d", len(data), v.count())
-	}
-	v.data = make([]float32, max(extent, 0))
-	if err == nil {
-		l := loopOf(packed, []*Value{v})
-		l.run(0, v.count(), func(offsets []int) { v.data[offsets[1]] = data[offsets[0]] })
-	}
-	return v, err
-}
-
-// readNPZ reads an array of float32 in row-major order from an archive of numpy.
-func readNPZ(path, key string) ([]float32, error) {
-	archive, err := zip.OpenReader(path)
-	if err != nil {
-		return nil, err
-	}
-	defer archive.Close()
-	file, err := archive.Open(key + ".npy")
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	b, err := io.ReadAll(file)
-	if err != nil || len(b) < 10 || len(b) < 10+int(binary.LittleEndian.Uint16(b[8:])) {
-		return nil, errors.Join(err, errors.New("not an array of numpy"))
-	}
-	header := b[10 : 10+binary.LittleEndian.Uint16(b[8:])]
-	if !bytes.Contains(header, []byte("'<f4'")) || bytes.Contains(header, []byte("True")) {
-		return nil, errors.New("want row-major float32")
-	}
-	data := make([]float32, (len(b)-10-len(header))/4)
-	return data, binary.Read(bytes.NewReader(b[10+len(header):]), binary.LittleEndian, data)
 }

@@ -70,7 +70,7 @@ func TestAsGraphrun(t *testing.T) {
 		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), "g.json")
 		require.NoError(t, os.WriteFile(path, text, 0o600))
-		own, err := load(path, nil)
+		own, err := load(path)
 		require.NoError(t, err)
 		require.NoError(t, own.propagate())
 		reference, err := graphrun.Load(path)
