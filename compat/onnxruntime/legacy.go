@@ -1,0 +1,133 @@
+package onnxruntime_go
+
+import "errors"
+
+// Session is an [AdvancedSession] whose values have the same type.
+//
+// Deprecated: use [AdvancedSession].
+type Session[T TensorData] struct{ s *AdvancedSession }
+
+// NewSession returns a session of the model in a file.
+//
+// Deprecated: use [NewAdvancedSession].
+func NewSession[T TensorData](onnxFilePath string, inputNames, outputNames []string, inputs, outputs []*Tensor[T]) (*Session[T], error) {
+	s, err := NewAdvancedSession(onnxFilePath, inputNames, outputNames, valuesOf(inputs), valuesOf(outputs), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Session[T]{s}, nil
+}
+
+// NewSessionWithONNXData returns a session of a model.
+//
+// Deprecated: use [NewAdvancedSessionWithONNXData].
+func NewSessionWithONNXData[T TensorData](onnxData []byte, inputNames, outputNames []string, inputs, outputs []*Tensor[T]) (*Session[T], error) {
+	s, err := NewAdvancedSessionWithONNXData(onnxData, inputNames, outputNames, valuesOf(inputs), valuesOf(outputs), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Session[T]{s}, nil
+}
+
+// Run runs the model.
+func (s *Session[T]) Run() error { return s.s.Run() }
+
+// Destroy frees the session.
+func (s *Session[_]) Destroy() error { return s.s.Destroy() }
+
+func valuesOf[T TensorData](tensors []*Tensor[T]) []Value {
+	values := make([]Value, len(tensors))
+	for i, t := range tensors {
+		values[i] = t
+	}
+	return values
+}
+
+// DynamicSession is a [DynamicAdvancedSession] whose inputs have the same type, and whose outputs have the same type.
+//
+// Deprecated: use [DynamicAdvancedSession].
+type DynamicSession[In TensorData, Out TensorData] struct{ s *DynamicAdvancedSession }
+
+// NewDynamicSession returns a session of the model in a file.
+//
+// Deprecated: use [NewDynamicAdvancedSession].
+func NewDynamicSession[in TensorData, out TensorData](onnxFilePath string, inputNames, outputNames []string) (*DynamicSession[in, out], error) {
+	s, err := NewDynamicAdvancedSession(onnxFilePath, inputNames, outputNames, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &DynamicSession[in, out]{s}, nil
+}
+
+// NewDynamicSessionWithONNXData returns a session of a model.
+//
+// Deprecated: use [NewDynamicAdvancedSessionWithONNXData].
+func NewDynamicSessionWithONNXData[in TensorData, out TensorData](onnxData []byte, inputNames, outputNames []string) (*DynamicSession[in, out], error) {
+	s, err := NewDynamicAdvancedSessionWithONNXData(onnxData, inputNames, outputNames, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &DynamicSession[in, out]{s}, nil
+}
+
+// Run runs the model.
+func (s *DynamicSession[in, out]) Run(inputs []*Tensor[in], outputs []*Tensor[out]) error {
+	return s.s.Run(valuesOf(inputs), valuesOf(outputs))
+}
+
+// Destroy frees the session.
+func (s *DynamicSession[_, _]) Destroy() error { return s.s.Destroy() }
+
+// TrainingAPIRemovedError is the error of all functions for training.
+var TrainingAPIRemovedError error = errors.New("there is no API for training: it was removed from onnxruntime_go after v1.12.1")
+
+// IsTrainingSupported returns false.
+func IsTrainingSupported() bool { return false }
+
+// TrainingSession is absent.
+type TrainingSession struct{}
+
+// TrainingInputOutputNames is absent.
+type TrainingInputOutputNames struct {
+	TrainingInputNames  []string
+	EvalInputNames      []string
+	TrainingOutputNames []string
+	EvalOutputNames     []string
+}
+
+// GetInputOutputNames returns [TrainingAPIRemovedError], as the functions below do.
+func GetInputOutputNames(checkpointStatePath string, trainingModelPath string, evalModelPath string) (*TrainingInputOutputNames, error) {
+	return nil, TrainingAPIRemovedError
+}
+
+// NewTrainingSession is absent.
+func NewTrainingSession(checkpointStatePath, trainingModelPath, evalModelPath, optimizerModelPath string, inputs, outputs []Value, options *SessionOptions) (*TrainingSession, error) {
+	return nil, TrainingAPIRemovedError
+}
+
+// NewTrainingSessionWithOnnxData is absent.
+func NewTrainingSessionWithOnnxData(checkpointData, trainingData, evalData, optimizerData []byte, inputs, outputs []Value, options *SessionOptions) (*TrainingSession, error) {
+	return nil, TrainingAPIRemovedError
+}
+
+// TrainStep is absent.
+func (s *TrainingSession) TrainStep() error { return TrainingAPIRemovedError }
+
+// OptimizerStep is absent.
+func (s *TrainingSession) OptimizerStep() error { return TrainingAPIRemovedError }
+
+// LazyResetGrad is absent.
+func (s *TrainingSession) LazyResetGrad() error { return TrainingAPIRemovedError }
+
+// SaveCheckpoint is absent.
+func (s *TrainingSession) SaveCheckpoint(path string, saveOptimizerState bool) error {
+	return TrainingAPIRemovedError
+}
+
+// ExportModel is absent.
+func (s *TrainingSession) ExportModel(path string, outputNames []string) error {
+	return TrainingAPIRemovedError
+}
+
+// Destroy is absent.
+func (s *TrainingSession) Destroy() error { return TrainingAPIRemovedError }
