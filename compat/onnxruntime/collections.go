@@ -10,8 +10,20 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
+// noTensor has the methods of values that are no tensors.
+type noTensor struct{}
+
+// DataType returns TensorElementDataTypeUndefined.
+func (noTensor) DataType() TensorElementDataType { return TensorElementDataTypeUndefined }
+
+// ZeroContents does nothing.
+func (noTensor) ZeroContents() {}
+
 // Sequence is a sequence of tensors or of maps.
-type Sequence struct{ contents []Value }
+type Sequence struct {
+	noTensor
+	contents []Value
+}
 
 // NewSequence returns a sequence of values in the memory of the given values.
 func NewSequence(contents []Value) (*Sequence, error) {
@@ -61,12 +73,6 @@ func (s *Sequence) GetShape() Shape { return NewShape(int64(len(s.contents))) }
 // GetONNXType returns ONNXTypeSequence.
 func (s *Sequence) GetONNXType() ONNXType { return ONNXTypeSequence }
 
-// DataType returns TensorElementDataTypeUndefined.
-func (s *Sequence) DataType() TensorElementDataType { return TensorElementDataTypeUndefined }
-
-// ZeroContents does nothing.
-func (s *Sequence) ZeroContents() {}
-
 // GetInternals is for this package.
 func (s *Sequence) GetInternals() *ValueInternalData { return &ValueInternalData{} }
 
@@ -77,7 +83,10 @@ func (s *Sequence) Destroy() error {
 }
 
 // Map is a map: a tensor of keys, and a tensor with as many values.
-type Map struct{ keys, values Value }
+type Map struct {
+	noTensor
+	keys, values Value
+}
 
 // NewMap returns a map of keys and values in the memory of the given tensors. Keys are strings or int64.
 func NewMap(keys, values Value) (*Map, error) {
@@ -98,7 +107,7 @@ func NewMap(keys, values Value) (*Map, error) {
 	if !k.GetShape().Equals(v.GetShape()) {
 		return nil, fmt.Errorf("the keys have the shape %v, and the values %v", k.GetShape(), v.GetShape())
 	}
-	return &Map{k, v}, nil
+	return &Map{keys: k, values: v}, nil
 }
 
 // NewMapFromGoMap returns a map with the elements of m.
@@ -127,15 +136,9 @@ func (m *Map) GetShape() Shape { return m.keys.GetShape() }
 // GetONNXType returns ONNXTypeMap.
 func (m *Map) GetONNXType() ONNXType { return ONNXTypeMap }
 
-// DataType returns TensorElementDataTypeUndefined.
-func (m *Map) DataType() TensorElementDataType { return TensorElementDataTypeUndefined }
-
-// ZeroContents does nothing.
-func (m *Map) ZeroContents() {}
-
 // GetInternals is for this package.
 func (m *Map) GetInternals() *ValueInternalData {
-	if m == nil || m.keys == nil {
+	if m.keys == nil {
 		return &ValueInternalData{}
 	}
 	return &ValueInternalData{pairs: m}
@@ -178,7 +181,7 @@ func sequenceOf(labels graph.Labels, matrix *tensor.Tensor) (Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.contents = append(s.contents, &Map{keys, v})
+		s.contents = append(s.contents, &Map{keys: keys, values: v})
 	}
 	return s, nil
 }

@@ -58,20 +58,15 @@ func DestroyEnvironment() error {
 // graphrun writes no logs.
 type EnvironmentOption func()
 
-// WithLogLevelVerbose has no effect.
+// The following options, and telemetry, have no effect.
+
 func WithLogLevelVerbose() EnvironmentOption { return func() {} }
-
-// WithLogLevelInfo has no effect.
-func WithLogLevelInfo() EnvironmentOption { return func() {} }
-
-// WithLogLevelWarning has no effect.
+func WithLogLevelInfo() EnvironmentOption    { return func() {} }
 func WithLogLevelWarning() EnvironmentOption { return func() {} }
-
-// WithLogLevelError has no effect.
-func WithLogLevelError() EnvironmentOption { return func() {} }
-
-// WithLogLevelFatal has no effect.
-func WithLogLevelFatal() EnvironmentOption { return func() {} }
+func WithLogLevelError() EnvironmentOption   { return func() {} }
+func WithLogLevelFatal() EnvironmentOption   { return func() {} }
+func EnableTelemetry() error                 { return check() }
+func DisableTelemetry() error                { return check() }
 
 // SetEnvironmentLogLevel has no effect but to check the level.
 func SetEnvironmentLogLevel(level LoggingLevel) error {
@@ -88,12 +83,6 @@ func checkLevel(level LoggingLevel) error {
 	return nil
 }
 
-// EnableTelemetry has no effect: graphrun has no telemetry.
-func EnableTelemetry() error { return check() }
-
-// DisableTelemetry has no effect: graphrun has no telemetry.
-func DisableTelemetry() error { return check() }
-
 // RegisterExecutionProviderLibrary returns an error: there are no provider libraries.
 func RegisterExecutionProviderLibrary(registrationName, libraryPath string) error {
 	return errors.Join(check(), providerError(registrationName))
@@ -104,51 +93,26 @@ func UnregisterExecutionProviderLibrary(registrationName string) error {
 	return errors.Join(check(), fmt.Errorf("no execution provider library %q is registered", registrationName))
 }
 
-// MemoryInfo stands for the memory of the CPU.
-type MemoryInfo struct{}
+// MemoryInfo, Allocator and ArenaCfg have no effect: programs manage the memory of their runs.
+type (
+	MemoryInfo struct{}
+	Allocator  struct{}
+	ArenaCfg   struct{}
+)
 
-// Allocator stands for an allocator. There are none.
-type Allocator struct{}
-
-// ArenaCfg has no effect: programs manage the memory of their runs.
-type ArenaCfg struct{}
-
-// NewArenaCfg returns an ArenaCfg.
 func NewArenaCfg(maxMem int, arenaExtendStrategy, initialChunkSize, maxDeadBytesPerChunk int) (*ArenaCfg, error) {
-	return NewArenaCfgV2(nil)
+	return &ArenaCfg{}, check()
 }
-
-// NewArenaCfgV2 returns an ArenaCfg.
-func NewArenaCfgV2(configs map[string]int) (*ArenaCfg, error) {
-	if err := check(); err != nil {
-		return nil, err
-	}
-	return &ArenaCfg{}, nil
-}
-
-// Destroy does nothing.
-func (c *ArenaCfg) Destroy() {}
-
-// GetMemoryInfo returns the only MemoryInfo.
-func GetMemoryInfo() (*MemoryInfo, error) {
-	if err := check(); err != nil {
-		return nil, err
-	}
-	return &MemoryInfo{}, nil
-}
-
-// CreateAndRegisterAllocator has no effect.
+func NewArenaCfgV2(configs map[string]int) (*ArenaCfg, error)                  { return &ArenaCfg{}, check() }
+func (c *ArenaCfg) Destroy()                                                   {}
+func GetMemoryInfo() (*MemoryInfo, error)                                      { return &MemoryInfo{}, check() }
 func CreateAndRegisterAllocator(memInfo *MemoryInfo, arenaCfg *ArenaCfg) error { return check() }
-
-// CreateAndRegisterAllocatorV2 has no effect.
 func CreateAndRegisterAllocatorV2(providerType string, memInfo *MemoryInfo, arenaCfg *ArenaCfg, options map[string]string) error {
 	return check()
 }
+func UnregisterAllocator(memInfo *MemoryInfo) error { return check() }
 
-// RegisterAllocator returns an error: graphrun allocates memory itself.
+// RegisterAllocator returns an error.
 func RegisterAllocator(allocator *Allocator) error {
 	return errors.Join(check(), errors.New("graphrun has no custom allocators"))
 }
-
-// UnregisterAllocator has no effect.
-func UnregisterAllocator(memInfo *MemoryInfo) error { return check() }

@@ -1,6 +1,9 @@
 package onnxruntime_go
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Session is an [AdvancedSession] whose values have the same type.
 //
@@ -38,7 +41,9 @@ func (s *Session[_]) Destroy() error { return s.s.Destroy() }
 func valuesOf[T TensorData](tensors []*Tensor[T]) []Value {
 	values := make([]Value, len(tensors))
 	for i, t := range tensors {
-		values[i] = t
+		if t != nil {
+			values[i] = t
+		}
 	}
 	return values
 }
@@ -70,9 +75,20 @@ func NewDynamicSessionWithONNXData[in TensorData, out TensorData](onnxData []byt
 	return &DynamicSession[in, out]{s}, nil
 }
 
-// Run runs the model.
+// Run runs the model, as [DynamicAdvancedSession.Run] does.
 func (s *DynamicSession[in, out]) Run(inputs []*Tensor[in], outputs []*Tensor[out]) error {
-	return s.s.Run(valuesOf(inputs), valuesOf(outputs))
+	values := valuesOf(outputs)
+	if err := s.s.Run(valuesOf(inputs), values); err != nil {
+		return err
+	}
+	for i, v := range values {
+		t, ok := v.(*Tensor[out])
+		if !ok {
+			return fmt.Errorf("output %d has %v, not %v", i, v.DataType(), GetTensorElementDataType[out]())
+		}
+		outputs[i] = t
+	}
+	return nil
 }
 
 // Destroy frees the session.
@@ -95,39 +111,24 @@ type TrainingInputOutputNames struct {
 	EvalOutputNames     []string
 }
 
-// GetInputOutputNames returns [TrainingAPIRemovedError], as the functions below do.
+// The following functions and methods return [TrainingAPIRemovedError].
+
 func GetInputOutputNames(checkpointStatePath string, trainingModelPath string, evalModelPath string) (*TrainingInputOutputNames, error) {
 	return nil, TrainingAPIRemovedError
 }
-
-// NewTrainingSession is absent.
 func NewTrainingSession(checkpointStatePath, trainingModelPath, evalModelPath, optimizerModelPath string, inputs, outputs []Value, options *SessionOptions) (*TrainingSession, error) {
 	return nil, TrainingAPIRemovedError
 }
-
-// NewTrainingSessionWithOnnxData is absent.
 func NewTrainingSessionWithOnnxData(checkpointData, trainingData, evalData, optimizerData []byte, inputs, outputs []Value, options *SessionOptions) (*TrainingSession, error) {
 	return nil, TrainingAPIRemovedError
 }
-
-// TrainStep is absent.
-func (s *TrainingSession) TrainStep() error { return TrainingAPIRemovedError }
-
-// OptimizerStep is absent.
+func (s *TrainingSession) TrainStep() error     { return TrainingAPIRemovedError }
 func (s *TrainingSession) OptimizerStep() error { return TrainingAPIRemovedError }
-
-// LazyResetGrad is absent.
 func (s *TrainingSession) LazyResetGrad() error { return TrainingAPIRemovedError }
-
-// SaveCheckpoint is absent.
+func (s *TrainingSession) Destroy() error       { return TrainingAPIRemovedError }
 func (s *TrainingSession) SaveCheckpoint(path string, saveOptimizerState bool) error {
 	return TrainingAPIRemovedError
 }
-
-// ExportModel is absent.
 func (s *TrainingSession) ExportModel(path string, outputNames []string) error {
 	return TrainingAPIRemovedError
 }
-
-// Destroy is absent.
-func (s *TrainingSession) Destroy() error { return TrainingAPIRemovedError }

@@ -157,20 +157,13 @@ func GetModelMetadataWithONNXData(data []byte) (*ModelMetadata, error) {
 	return source{data: data}.metadata()
 }
 
-// GetProducerName returns the name of the program that made the model.
+// The following methods return the fields of the message ModelProto.
+
 func (m *ModelMetadata) GetProducerName() (string, error) { return m.producer, nil }
-
-// GetGraphName returns the name of the graph.
-func (m *ModelMetadata) GetGraphName() (string, error) { return m.graph, nil }
-
-// GetDomain returns the domain of the model.
-func (m *ModelMetadata) GetDomain() (string, error) { return m.domain, nil }
-
-// GetDescription returns the description of the model.
-func (m *ModelMetadata) GetDescription() (string, error) { return m.description, nil }
-
-// GetVersion returns the version of the model.
-func (m *ModelMetadata) GetVersion() (int64, error) { return m.version, nil }
+func (m *ModelMetadata) GetGraphName() (string, error)    { return m.graph, nil }
+func (m *ModelMetadata) GetDomain() (string, error)       { return m.domain, nil }
+func (m *ModelMetadata) GetDescription() (string, error)  { return m.description, nil }
+func (m *ModelMetadata) GetVersion() (int64, error)       { return m.version, nil }
 
 // LookupCustomMetadataMap returns a property, and whether the model has it.
 func (m *ModelMetadata) LookupCustomMetadataMap(key string) (string, bool, error) {

@@ -75,16 +75,14 @@ func (o *SessionOptions) SetGraphOptimizationLevel(level GraphOptimizationLevel)
 	return o.check()
 }
 
-// SetLogSeverityLevel has no effect.
+// The following methods have no effect.
+
+func (o *SessionOptions) SetCpuMemArena(isEnabled bool) error { return o.check() }
+func (o *SessionOptions) SetMemPattern(isEnabled bool) error  { return o.check() }
+func (o *SessionOptions) DisableProfiling() error             { return o.check() }
 func (o *SessionOptions) SetLogSeverityLevel(level LoggingLevel) error {
 	return errors.Join(o.check(), checkLevel(level))
 }
-
-// SetCpuMemArena has no effect.
-func (o *SessionOptions) SetCpuMemArena(isEnabled bool) error { return o.check() }
-
-// SetMemPattern has no effect.
-func (o *SessionOptions) SetMemPattern(isEnabled bool) error { return o.check() }
 
 // AddSessionConfigEntry sets an entry, which has no effect.
 func (o *SessionOptions) AddSessionConfigEntry(key, value string) error {
@@ -124,9 +122,6 @@ func (o *SessionOptions) EnableProfiling(profileFilePrefix string) error {
 		"`graphrun bench MODEL --profile --trace OUT.json` measures the steps of a run"))
 }
 
-// DisableProfiling has no effect.
-func (o *SessionOptions) DisableProfiling() error { return o.check() }
-
 // providerError is the error for an execution provider other than the CPU.
 func providerError(name string) error {
 	return fmt.Errorf("there is no execution provider %s: graphrun runs models on the CPU; remove the call, or continue "+
@@ -144,65 +139,51 @@ func (o *SessionOptions) AppendExecutionProvider(providerName string, options ma
 	return nil
 }
 
-// AppendExecutionProviderCUDA returns an error.
+// The following methods return an error.
+
 func (o *SessionOptions) AppendExecutionProviderCUDA(cudaOptions *CUDAProviderOptions) error {
 	return o.AppendExecutionProvider("CUDA", nil)
 }
-
-// AppendExecutionProviderTensorRT returns an error.
 func (o *SessionOptions) AppendExecutionProviderTensorRT(tensorRTOptions *TensorRTProviderOptions) error {
 	return o.AppendExecutionProvider("TensorRT", nil)
 }
-
-// AppendExecutionProviderCoreML returns an error.
 func (o *SessionOptions) AppendExecutionProviderCoreML(flags uint32) error {
 	return o.AppendExecutionProvider("CoreML", nil)
 }
-
-// AppendExecutionProviderCoreMLV2 returns an error.
 func (o *SessionOptions) AppendExecutionProviderCoreMLV2(options map[string]string) error {
 	return o.AppendExecutionProvider("CoreML", nil)
 }
-
-// AppendExecutionProviderDirectML returns an error.
 func (o *SessionOptions) AppendExecutionProviderDirectML(deviceID int) error {
 	return o.AppendExecutionProvider("DirectML", nil)
 }
-
-// AppendExecutionProviderOpenVINO returns an error.
 func (o *SessionOptions) AppendExecutionProviderOpenVINO(options map[string]string) error {
 	return o.AppendExecutionProvider("OpenVINO", nil)
 }
 
+// noProvider has the methods of options that nothing takes.
+type noProvider string
+
+// Update returns an error.
+func (n noProvider) Update(options map[string]string) error { return providerError(string(n)) }
+
+// Destroy does nothing.
+func (noProvider) Destroy() error { return nil }
+
 // CUDAProviderOptions are options that nothing takes.
-type CUDAProviderOptions struct{}
+type CUDAProviderOptions struct{ noProvider }
+
+// TensorRTProviderOptions are options that nothing takes.
+type TensorRTProviderOptions struct{ noProvider }
 
 // NewCUDAProviderOptions returns an error, as ONNX Runtime without CUDA does.
 func NewCUDAProviderOptions() (*CUDAProviderOptions, error) {
 	return nil, errors.Join(check(), providerError("CUDA"))
 }
 
-// Update returns an error.
-func (o *CUDAProviderOptions) Update(options map[string]string) error { return providerError("CUDA") }
-
-// Destroy does nothing.
-func (o *CUDAProviderOptions) Destroy() error { return nil }
-
-// TensorRTProviderOptions are options that nothing takes.
-type TensorRTProviderOptions struct{}
-
 // NewTensorRTProviderOptions returns an error, as ONNX Runtime without TensorRT does.
 func NewTensorRTProviderOptions() (*TensorRTProviderOptions, error) {
 	return nil, errors.Join(check(), providerError("TensorRT"))
 }
-
-// Update returns an error.
-func (o *TensorRTProviderOptions) Update(options map[string]string) error {
-	return providerError("TensorRT")
-}
-
-// Destroy does nothing.
-func (o *TensorRTProviderOptions) Destroy() error { return nil }
 
 // RunOptions can end runs.
 type RunOptions struct {

@@ -86,9 +86,9 @@ func shapeOf(t *tensor.Tensor) Shape {
 	if t == nil {
 		return nil
 	}
-	shape := make(Shape, len(t.Shape))
-	for i, size := range t.Shape {
-		shape[i] = int64(size)
+	var shape Shape
+	for _, size := range t.Shape {
+		shape = append(shape, int64(size))
 	}
 	return shape
 }
@@ -127,13 +127,25 @@ func isUsable(v Value) error {
 	if v.GetONNXType() == ONNXTypeSequence {
 		return errors.New("is a sequence: only outputs that are allocated by a run are sequences")
 	}
-	return errors.New("is nil or was destroyed")
+	return errors.New("was destroyed")
 }
+
+// numbers has the methods of all tensors of numbers.
+type numbers struct{ tensor *tensor.Tensor } // nil after Destroy
+
+// GetShape returns a copy of the shape.
+func (n *numbers) GetShape() Shape { return shapeOf(n.tensor) }
+
+// GetONNXType returns ONNXTypeTensor.
+func (n *numbers) GetONNXType() ONNXType { return ONNXTypeTensor }
+
+// GetInternals is for this package.
+func (n *numbers) GetInternals() *ValueInternalData { return &ValueInternalData{tensor: n.tensor} }
 
 // Tensor is a tensor in the memory of a slice.
 type Tensor[T TensorData] struct {
-	data   []T
-	tensor *tensor.Tensor // over data
+	numbers
+	data []T
 }
 
 // NewTensor returns a tensor in the memory of data, whose elements after those of the shape are not used.
@@ -154,7 +166,7 @@ func NewTensor[T TensorData](s Shape, data []T) (*Tensor[T], error) {
 func newTensor[T TensorData](s Shape, data []T) (*Tensor[T], error) {
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(*new(T))))
 	t, err := overBytes(s, bytes, GetTensorElementDataType[T]())
-	return &Tensor[T]{data: data, tensor: t}, err
+	return &Tensor[T]{numbers{t}, data}, err
 }
 
 // overBytes returns a tensor over bytes.
@@ -196,37 +208,23 @@ func (t *Tensor[T]) Clone() (*Tensor[T], error) {
 // GetData returns the elements, not a copy. The slice stays valid after Destroy.
 func (t *Tensor[T]) GetData() []T { return t.data }
 
-// GetShape returns a copy of the shape.
-func (t *Tensor[_]) GetShape() Shape { return shapeOf(t.tensor) }
-
 // DataType returns the type of the elements.
 func (t *Tensor[T]) DataType() TensorElementDataType { return GetTensorElementDataType[T]() }
-
-// GetONNXType returns ONNXTypeTensor.
-func (t *Tensor[_]) GetONNXType() ONNXType { return ONNXTypeTensor }
 
 // ZeroContents sets all elements to 0.
 func (t *Tensor[T]) ZeroContents() { clear(t.data) }
 
-// GetInternals is for this package.
-func (t *Tensor[_]) GetInternals() *ValueInternalData {
-	if t == nil {
-		return &ValueInternalData{}
-	}
-	return &ValueInternalData{tensor: t.tensor}
-}
-
 // Destroy ends the use of the tensor in runs.
-func (t *Tensor[_]) Destroy() error {
-	t.data, t.tensor = nil, nil
+func (t *Tensor[T]) Destroy() error {
+	*t = Tensor[T]{}
 	return nil
 }
 
 // CustomDataTensor is a tensor in the memory of bytes, for elements without a type in Go, such as 16-bit floats.
 type CustomDataTensor struct {
+	numbers
 	data     []byte
 	dataType TensorElementDataType
-	tensor   *tensor.Tensor
 }
 
 // NewCustomDataTensor returns a tensor in the memory of data. Bytes behind those of the elements are not used.
@@ -241,31 +239,17 @@ func NewCustomDataTensor(s Shape, data []byte, dataType TensorElementDataType) (
 	if err != nil {
 		return nil, err
 	}
-	return &CustomDataTensor{data, dataType, t}, nil
+	return &CustomDataTensor{numbers{t}, data, dataType}, nil
 }
 
 // GetData returns the bytes, not a copy.
 func (t *CustomDataTensor) GetData() []byte { return t.data }
 
-// GetShape returns a copy of the shape.
-func (t *CustomDataTensor) GetShape() Shape { return shapeOf(t.tensor) }
-
 // DataType returns the type of the elements.
 func (t *CustomDataTensor) DataType() TensorElementDataType { return t.dataType }
 
-// GetONNXType returns ONNXTypeTensor.
-func (t *CustomDataTensor) GetONNXType() ONNXType { return ONNXTypeTensor }
-
 // ZeroContents sets all bytes to 0.
 func (t *CustomDataTensor) ZeroContents() { clear(t.data) }
-
-// GetInternals is for this package.
-func (t *CustomDataTensor) GetInternals() *ValueInternalData {
-	if t == nil {
-		return &ValueInternalData{}
-	}
-	return &ValueInternalData{tensor: t.tensor}
-}
 
 // Destroy ends the use of the tensor in runs.
 func (t *CustomDataTensor) Destroy() error {
@@ -273,8 +257,8 @@ func (t *CustomDataTensor) Destroy() error {
 	return nil
 }
 
-// Scalar is a tensor without dimensions.
-type Scalar[T TensorData] struct{ t *Tensor[T] }
+// Scalar is a tensor without dimensions. Its shape is nil.
+type Scalar[T TensorData] struct{ Tensor[T] }
 
 // NewScalar returns a scalar.
 func NewScalar[T TensorData](data T) (*Scalar[T], error) {
@@ -282,40 +266,17 @@ func NewScalar[T TensorData](data T) (*Scalar[T], error) {
 		return nil, err
 	}
 	t, err := newTensor(nil, []T{data})
-	return &Scalar[T]{t}, err
+	return &Scalar[T]{*t}, err
 }
 
 // NewEmptyScalar returns the scalar 0.
 func NewEmptyScalar[T TensorData]() (*Scalar[T], error) { return NewScalar(*new(T)) }
 
 // GetData returns the number.
-func (s *Scalar[T]) GetData() T { return s.t.data[0] }
+func (s *Scalar[T]) GetData() T { return s.data[0] }
 
 // Set changes the number.
-func (s *Scalar[T]) Set(value T) { s.t.data[0] = value }
-
-// GetShape returns nil.
-func (s *Scalar[T]) GetShape() Shape { return nil }
-
-// DataType returns the type of the number.
-func (s *Scalar[T]) DataType() TensorElementDataType { return GetTensorElementDataType[T]() }
-
-// GetONNXType returns ONNXTypeTensor.
-func (s *Scalar[_]) GetONNXType() ONNXType { return ONNXTypeTensor }
-
-// ZeroContents sets the number to 0.
-func (s *Scalar[T]) ZeroContents() { s.t.ZeroContents() }
-
-// GetInternals is for this package.
-func (s *Scalar[_]) GetInternals() *ValueInternalData {
-	if s == nil {
-		return &ValueInternalData{}
-	}
-	return s.t.GetInternals()
-}
-
-// Destroy ends the use of the scalar in runs.
-func (s *Scalar[T]) Destroy() error { return s.t.Destroy() }
+func (s *Scalar[T]) Set(value T) { s.data[0] = value }
 
 // StringTensor is a tensor of strings.
 type StringTensor struct {
@@ -384,7 +345,7 @@ func (t *StringTensor) ZeroContents() {}
 
 // GetInternals is for this package.
 func (t *StringTensor) GetInternals() *ValueInternalData {
-	if t == nil || t.contents == nil {
+	if t.contents == nil {
 		return &ValueInternalData{}
 	}
 	return &ValueInternalData{strings: t}
@@ -423,7 +384,7 @@ func valueOf(t *tensor.Tensor) (Value, error) {
 		return typed[float64](t)
 	}
 	bytes := unsafe.Slice((*byte)(t.Pointer()), t.Numel()*t.DType.Size())
-	return &CustomDataTensor{bytes, elementTypeOf(t.DType), t}, nil
+	return &CustomDataTensor{numbers{t}, bytes, elementTypeOf(t.DType)}, nil
 }
 
 func typed[T TensorData](t *tensor.Tensor) (Value, error) {
