@@ -124,7 +124,7 @@ func (o *SessionOptions) EnableProfiling(profileFilePrefix string) error {
 
 // providerError is the error for an execution provider other than the CPU.
 func providerError(name string) error {
-	return fmt.Errorf("there is no execution provider %s: graphrun runs models on the CPU; remove the call, or continue "+
+	return fmt.Errorf("there is no execution provider %s: this package runs models on the CPU; remove the call, or continue "+
 		"after this error with the CPU", name)
 }
 

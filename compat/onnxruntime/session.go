@@ -40,21 +40,8 @@ func newSession(from source, inputNames, outputNames []string, shapes map[string
 		}
 		compileOptions.Threads = options.threads
 	}
-	if len(outputNames) > 0 {
-		all := g.Outputs
-		g.Outputs = slices.DeleteFunc(slices.Clone(all), func(o graph.Output) bool { return !slices.Contains(outputNames, o.Name) })
-		if len(g.Outputs) < len(outputNames) {
-			for i, name := range outputNames {
-				if !slices.ContainsFunc(all, func(o graph.Output) bool { return o.Name == name }) {
-					g.Outputs = all
-					_, outputs, _ := g.Ports(nil)
-					return nil, unknown("output", name, byName(outputs))
-				}
-				if slices.Contains(outputNames[:i], name) {
-					return nil, fmt.Errorf("output %q is given twice", name)
-				}
-			}
-		}
+	if err := keepOutputs(g, outputNames); err != nil {
+		return nil, err
 	}
 	if s.program, err = graphrun.Compile(g, compileOptions); err != nil {
 		return nil, err
@@ -62,10 +49,33 @@ func newSession(from source, inputNames, outputNames []string, shapes map[string
 	s.inputs, s.outputs = byName(s.program.Inputs()), byName(s.program.Outputs())
 	for _, name := range inputNames {
 		if !s.hasInput(name) {
-			return nil, unknown("input", name, s.inputs)
+			return nil, unknown("input", name, slices.Sorted(maps.Keys(s.inputs)))
 		}
 	}
 	return s, nil
+}
+
+// keepOutputs removes the outputs without names from a graph, unless there are no names.
+func keepOutputs(g *graph.Graph, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	all, allNames := g.Outputs, []string{}
+	for _, output := range all {
+		allNames = append(allNames, output.Name)
+	}
+	g.Outputs = nil
+	for i, name := range names {
+		k := slices.Index(allNames, name)
+		if k < 0 {
+			return unknown("output", name, allNames)
+		}
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("output %q is given twice", name)
+		}
+		g.Outputs = append(g.Outputs, all[k])
+	}
+	return nil
 }
 
 func byName(ports []graph.Port) map[string]graph.Port {
@@ -83,9 +93,8 @@ func (s *session) hasInput(name string) bool {
 	return isTensor || isMap
 }
 
-func unknown(kind, name string, ports map[string]graph.Port) error {
-	return fmt.Errorf("the model has no %s %q; its %ss are %s", kind, name, kind,
-		strings.Join(slices.Sorted(maps.Keys(ports)), ", "))
+func unknown(kind, name string, names []string) error {
+	return fmt.Errorf("the model has no %s %q; its %ss are %s", kind, name, kind, strings.Join(names, ", "))
 }
 
 // run runs the model. It writes to the memory of the values of outputs, and sets those that are nil.

@@ -84,7 +84,7 @@ func TestErrorsOfRuns(t *testing.T) {
 		return err
 	}
 	fails(t, create([]string{"x", "q"}, nil), `no input "q"`, "x, y")
-	fails(t, create(nil, []string{"q"}), `no output "q"`, "w, z")
+	fails(t, create(nil, []string{"q"}), `no output "q"`, "z, w")
 	fails(t, create(nil, []string{"z", "z"}), `output "z" is given twice`)
 	_, err = ort.NewAdvancedSession(filepath.Join(t.TempDir(), "absent.onnx"), []string{"x"}, []string{"z"}, []ort.Value{x}, []ort.Value{z}, nil)
 	fails(t, err, "absent.onnx")
@@ -347,7 +347,7 @@ func TestTensors(t *testing.T) {
 	_, err := ort.NewTensor(ort.NewShape(2), []int8{1})
 	fails(t, err, "[2] requires 2", "only 1")
 	_, err = ort.NewCustomDataTensor(ort.NewShape(2), []byte{1, 2, 3}, ort.TensorElementDataTypeBFloat16)
-	fails(t, err, "3 bytes", "[2]")
+	fails(t, err, "[2] requires 4 bytes", "only 3")
 	_, err = ort.NewCustomDataTensor(ort.NewShape(2), []byte{1, 2}, ort.TensorElementDataTypeFloat8E5M2)
 	fails(t, err, "FLOAT8E5M2")
 	s := must(ort.NewEmptyScalar[int64]())
@@ -369,7 +369,7 @@ func TestElementTypes(t *testing.T) {
 		}
 		s := dynamic(modelOf(input("x", elements, 3), output("y", elements, 2), node("Compress", "x c", "y", attribute("axis", 0)),
 			message{}.bytes(5, message{}.int(1, 3).int(2, ort.TensorElementDataTypeBool).text(8, "c").text(9, "\x00\x01\x01"))), "x", "y")
-		data := make([]byte, 3*size)
+		data := make([]byte, 3*size+1)[1:] // not aligned
 		for i := range data {
 			data[i] = byte(i % 2)
 		}
@@ -380,7 +380,7 @@ func TestElementTypes(t *testing.T) {
 		}
 		equal(t, elements, y[0].DataType())
 		equal(t, ort.NewShape(2), y[0].GetShape())
-		given := must(ort.NewCustomDataTensor(ort.NewShape(2), make([]byte, 2*size), elements))
+		given := must(ort.NewCustomDataTensor(ort.NewShape(2), make([]byte, 2*size+1)[1:], elements))
 		check(s.Run([]ort.Value{x}, []ort.Value{given}))
 		equal(t, data[size:], given.GetData())
 		if c, ok := y[0].(*ort.CustomDataTensor); ok {
@@ -427,4 +427,24 @@ func TestLegacySessions(t *testing.T) {
 	_, err := ort.NewTrainingSession("", "", "", "", nil, nil, nil)
 	equal(t, ort.TrainingAPIRemovedError, err)
 	equal(t, false, ort.IsTrainingSupported())
+}
+
+func TestModelsThatAreRejected(t *testing.T) {
+	anyRank := message{}.bytes(11, message{}.text(1, "x").bytes(2, message{}.bytes(1, message{}.int(1, float))))
+	model := modelOf(anyRank, output("y", float, "N"), node("Relu", "x", "y"))
+	x, y := vector[float32](-1, 1), vector[float32](0, 0)
+	check(must(ort.NewAdvancedSessionWithONNXData(model, []string{"x"}, []string{"y"}, []ort.Value{x}, []ort.Value{y}, nil)).Run())
+	equal(t, []float32{0, 1}, y.GetData())
+	create := func(model []byte) error {
+		_, err := ort.NewDynamicAdvancedSessionWithONNXData(model, nil, nil, nil)
+		return err
+	}
+	fails(t, create(model), `"x"`, "rank")
+	sequence := message{}.bytes(4, message{}.bytes(1, message{}.bytes(1, message{}.int(1, float))))
+	fails(t, create(modelOf(input("x", float, 2), message{}.bytes(12, message{}.text(1, "y").bytes(2, sequence)),
+		node("SequenceConstruct", "x", "y"))), `"y"`, "sequence")
+	fails(t, create(modelOf(input("x", ort.TensorElementDataTypeFloat8E5M2, 2), output("y", float, 2),
+		node("Cast", "x", "y", attribute("to", 1)))), "x")
+	fails(t, create(modelOf(input("x", float, 2), output("y", float, 2), node("org.example:Blur", "x", "y"))), "Blur")
+	fails(t, create([]byte("ORTM")), "ONNX")
 }

@@ -125,7 +125,7 @@ func isUsable(v Value) error {
 		return nil
 	}
 	if v.GetONNXType() == ONNXTypeSequence {
-		return errors.New("is a sequence: only outputs that are allocated by a run are sequences")
+		return errors.New("is a sequence: sequences are outputs, for which a run takes nil")
 	}
 	return errors.New("was destroyed")
 }
@@ -175,11 +175,11 @@ func overBytes(s Shape, bytes []byte, dataType TensorElementDataType) (*tensor.T
 	if !dtype.Valid() {
 		return nil, fmt.Errorf("graphrun has no tensors of %v", dataType)
 	}
-	t, err := tensor.FromStorage(tensor.New(dtype, s.ints()...), tensor.StorageOf(bytes))
-	if err != nil {
-		return nil, fmt.Errorf("%d bytes for the shape %v: %w", len(bytes), s, err)
+	meta := tensor.New(dtype, s.ints()...)
+	if meta.Bytes() > len(bytes) {
+		return nil, fmt.Errorf("the shape %v requires %d bytes, but only %d were provided", s, meta.Bytes(), len(bytes))
 	}
-	return t, nil
+	return tensor.FromStorage(meta, tensor.StorageOf(bytes))
 }
 
 // NewEmptyTensor returns a tensor of zeros.
