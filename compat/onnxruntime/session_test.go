@@ -347,7 +347,7 @@ func TestTensors(t *testing.T) {
 	_, err := ort.NewTensor(ort.NewShape(2), []int8{1})
 	fails(t, err, "[2] requires 2", "only 1")
 	_, err = ort.NewCustomDataTensor(ort.NewShape(2), []byte{1, 2, 3}, ort.TensorElementDataTypeBFloat16)
-	fails(t, err, "[2] requires 4 bytes", "only 3")
+	fails(t, err, "[2] requires 2 elements of 2 bytes", "only 3")
 	_, err = ort.NewCustomDataTensor(ort.NewShape(2), []byte{1, 2}, ort.TensorElementDataTypeFloat8E5M2)
 	fails(t, err, "FLOAT8E5M2")
 	s := must(ort.NewEmptyScalar[int64]())

@@ -175,11 +175,11 @@ func overBytes(s Shape, bytes []byte, dataType TensorElementDataType) (*tensor.T
 	if !dtype.Valid() {
 		return nil, fmt.Errorf("graphrun has no tensors of %v", dataType)
 	}
-	meta := tensor.New(dtype, s.ints()...)
-	if meta.Bytes() > len(bytes) {
-		return nil, fmt.Errorf("the shape %v requires %d bytes, but only %d were provided", s, meta.Bytes(), len(bytes))
+	if n := s.FlattenedSize(); n > int64(len(bytes)/dtype.Size()) {
+		return nil, fmt.Errorf("the shape %v requires %d elements of %d bytes, but only %d bytes were provided", s, n,
+			dtype.Size(), len(bytes))
 	}
-	return tensor.FromStorage(meta, tensor.StorageOf(bytes))
+	return tensor.FromStorage(tensor.New(dtype, s.ints()...), tensor.StorageOf(bytes))
 }
 
 // NewEmptyTensor returns a tensor of zeros.
