@@ -1,4 +1,4 @@
-package onnxruntime_go_test
+package tests
 
 import (
 	"encoding/binary"
@@ -34,7 +34,7 @@ func sums() []byte {
 }
 
 // A session whose inputs and outputs are the same memory in each run.
-func ExampleAdvancedSession() {
+func Example_advancedSession() {
 	folder := must(os.MkdirTemp("", "onnx"))
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "sums.onnx")
@@ -57,7 +57,7 @@ func ExampleAdvancedSession() {
 }
 
 // A session for inputs of any number of rows, whose outputs are allocated by the run.
-func ExampleDynamicAdvancedSession() {
+func Example_dynamicAdvancedSession() {
 	model := modelOf(input("rows", ort.TensorElementDataTypeInt32, "N", 3), output("sums", ort.TensorElementDataTypeInt32, "N"),
 		node("ReduceSum", "rows axes", "sums", attribute("keepdims", 0)),
 		message{}.bytes(5, message{}.int(1, 1).int(2, ort.TensorElementDataTypeInt64).text(8, "axes").int(7, 1)))
@@ -81,7 +81,7 @@ func ExampleDynamicAdvancedSession() {
 }
 
 // 16-bit floats are bytes.
-func ExampleCustomDataTensor() {
+func Example_float16() {
 	const half = ort.TensorElementDataTypeFloat16
 	model := modelOf(input("x", half, 2), output("y", half, 2), node("Add", "x x", "y"))
 	x := must(ort.NewCustomDataTensor(ort.NewShape(2), []byte{0x00, 0x3c, 0x00, 0xc0}, half)) // 1 and -2
@@ -97,7 +97,7 @@ func ExampleCustomDataTensor() {
 }
 
 // A classifier as scikit-learn exports it: a label and a map of probabilities for each row.
-func ExampleSequence() {
+func Example_sequenceOfMaps() {
 	model := modelOf(input("X", float, "N", 2), output("label", ort.TensorElementDataTypeInt64, "N"), maps("probabilities", ort.TensorElementDataTypeInt64),
 		node("ai.onnx.ml:Normalizer", "X", "p", attribute("norm", "L1")),
 		node("ArgMax", "p", "label", attribute("axis", 1), attribute("keepdims", 0)),
@@ -120,7 +120,7 @@ func ExampleSequence() {
 }
 
 // An image classifier: the program learns names, types and shapes from the model.
-func ExampleGetInputOutputInfo() {
+func Example_classifier() {
 	model := modelOf(input("image", float, "batch", 3, 4, 4), output("scores", float, "batch", 2),
 		node("Conv", "image kernels", "c"), node("Relu", "c", "r"), node("GlobalAveragePool", "r", "g"),
 		node("Flatten", "g", "f"), node("Softmax", "f", "scores"),
@@ -150,7 +150,7 @@ func ExampleGetInputOutputInfo() {
 }
 
 // Boxes of a detector of the YOLO family: the output [1, 4 + classes, boxes] has a column for each box.
-func ExampleTensor_detector() {
+func Example_detector() {
 	model := modelOf(input("features", float, 1, 6, 4), output("output0", float, 1, 6, 4), node("Identity", "features", "output0"))
 	features := must(ort.NewTensor(ort.NewShape(1, 6, 4), []float32{
 		10, 11, 50, 80, // centers

@@ -1,4 +1,4 @@
-package onnxruntime_go_test
+package tests
 
 import (
 	"encoding/binary"
