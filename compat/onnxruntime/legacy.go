@@ -5,14 +5,10 @@ import (
 	"fmt"
 )
 
-// Session is an [AdvancedSession] whose values have the same type.
-//
-// Deprecated: use [AdvancedSession].
+// Session is an [AdvancedSession] whose values have the same type, for old programs.
 type Session[T TensorData] struct{ s *AdvancedSession }
 
 // NewSession returns a session of the model in a file.
-//
-// Deprecated: use [NewAdvancedSession].
 func NewSession[T TensorData](onnxFilePath string, inputNames, outputNames []string, inputs, outputs []*Tensor[T]) (*Session[T], error) {
 	s, err := NewAdvancedSession(onnxFilePath, inputNames, outputNames, valuesOf(inputs), valuesOf(outputs), nil)
 	if err != nil {
@@ -22,8 +18,6 @@ func NewSession[T TensorData](onnxFilePath string, inputNames, outputNames []str
 }
 
 // NewSessionWithONNXData returns a session of a model.
-//
-// Deprecated: use [NewAdvancedSessionWithONNXData].
 func NewSessionWithONNXData[T TensorData](onnxData []byte, inputNames, outputNames []string, inputs, outputs []*Tensor[T]) (*Session[T], error) {
 	s, err := NewAdvancedSessionWithONNXData(onnxData, inputNames, outputNames, valuesOf(inputs), valuesOf(outputs), nil)
 	if err != nil {
@@ -48,14 +42,11 @@ func valuesOf[T TensorData](tensors []*Tensor[T]) []Value {
 	return values
 }
 
-// DynamicSession is a [DynamicAdvancedSession] whose inputs have the same type, and whose outputs have the same type.
-//
-// Deprecated: use [DynamicAdvancedSession].
+// DynamicSession is a [DynamicAdvancedSession] whose inputs have the same type, and whose outputs have the same type,
+// for old programs.
 type DynamicSession[In TensorData, Out TensorData] struct{ s *DynamicAdvancedSession }
 
 // NewDynamicSession returns a session of the model in a file.
-//
-// Deprecated: use [NewDynamicAdvancedSession].
 func NewDynamicSession[in TensorData, out TensorData](onnxFilePath string, inputNames, outputNames []string) (*DynamicSession[in, out], error) {
 	s, err := NewDynamicAdvancedSession(onnxFilePath, inputNames, outputNames, nil)
 	if err != nil {
@@ -65,8 +56,6 @@ func NewDynamicSession[in TensorData, out TensorData](onnxFilePath string, input
 }
 
 // NewDynamicSessionWithONNXData returns a session of a model.
-//
-// Deprecated: use [NewDynamicAdvancedSessionWithONNXData].
 func NewDynamicSessionWithONNXData[in TensorData, out TensorData](onnxData []byte, inputNames, outputNames []string) (*DynamicSession[in, out], error) {
 	s, err := NewDynamicAdvancedSessionWithONNXData(onnxData, inputNames, outputNames, nil)
 	if err != nil {
