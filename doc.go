@@ -3,10 +3,13 @@
 //
 //	g, err := graphrun.Load("model.onnx")                     // or a graph file, .json
 //	p, err := graphrun.Compile(g, graphrun.Options{})         // the zero Options are good defaults
+//	x, err := tensor.FromSlice(pixels, 1, 3, 224, 224)        // shares the memory of the slice
 //	out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": x}) // from any number of goroutines
+//	scores, err := tensor.Data[float32](out["y"])             // shares the memory of the tensor
 //
-// [Run] compiles and runs a graph once. [Program.RunInto] writes results into tensors of the caller, and
-// [tensor.Tensor.Release] returns the memory of results to their program.
+// [Program.Inputs] and [Program.Outputs] have the names, dtypes and shapes. [Run] compiles and runs a graph once.
+// [Program.RunInto] writes results into tensors of the caller, and [tensor.Tensor.Release] returns the memory of results
+// to their program.
 //
 // # Graphs
 //

@@ -82,26 +82,42 @@ func TestResidual(t *testing.T) {
 // an instruction set.
 var estimates = regexp.MustCompile(`(?m)(?: +(?:cost|bytes|[0-9.]+[nµm]?s[,;]?|[0-9.]+%[,;]?|[0-9.]+ [KM]iB[;,]?))+(?: +|$)`)
 
-// TestREADME holds the plan that README.md shows to the plan that is made.
+// TestREADME holds the plans that README.md and docs/commands.md show to the plans that are made.
 func TestREADME(t *testing.T) {
-	text, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
+	page := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return estimates.ReplaceAllString(string(text), " COST ")
 	}
-	readme := estimates.ReplaceAllString(string(text), " COST ")
+	front := page("../README.md")
+	shown := 0
+	for _, flags := range [][]string{{"--strategy", "propagate"}, {"--strategies", "all"}} {
+		printed := estimates.ReplaceAllString(succeed(t, append([]string{"plan", models + "/residual.json"}, flags...)...), " COST ")
+		for _, line := range strings.Split(printed, "\n") {
+			if line != "" && strings.Contains(front, "    "+line+"\n") {
+				shown++
+			}
+		}
+	}
+	if shown < 7 {
+		t.Errorf("README.md shows %d lines of plans, want 7: three of a copy and four of strategies", shown)
+	}
+	readme := page("../docs/commands.md")
 	_, plan, _ := strings.Cut(succeed(t, "plan", models+"/residual.json", "--strategy", "propagate"), "\n\n")
 	_, plan, _ = strings.Cut(plan, "\n\n")            // the number of steps and the profile of the machine
-	plan, steps, _ := strings.Cut(plan, "\n\nPasses") // README.md leaves passes, memory and steps out
+	plan, steps, _ := strings.Cut(plan, "\n\nPasses") // the page leaves passes, memory and steps out
 	_, after, _ := strings.Cut(steps, "\n\nElided")
 	plan += "\n\nElided" + after
 	for _, line := range strings.Split(estimates.ReplaceAllString(plan, " COST "), "\n") {
 		if line != "" && !strings.Contains(readme, "    "+line+"\n") {
-			t.Errorf("README.md lacks the line %q", line)
+			t.Errorf("docs/commands.md lacks the line %q", line)
 		}
 	}
 	for _, c := range newRoot(extend(t)).Commands() {
 		if c.Name() != "completion" && c.Name() != "help" && !strings.Contains(readme, "`graphrun "+c.Name()) {
-			t.Errorf("README.md lacks the command %s", c.Name())
+			t.Errorf("docs/commands.md lacks the command %s", c.Name())
 		}
 	}
 }

@@ -104,3 +104,19 @@ func TestTimedInputs(t *testing.T) {
 		}
 	}
 }
+
+// TestNaNOfGeneratedInputs: a negative variance is generated, and the note says why the output is NaN.
+func TestNaNOfGeneratedInputs(t *testing.T) {
+	path := write(t, "norm.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 4, 4]},
+ {"name": "mean", "dtype": "float32", "shape": [3]}, {"name": "variance", "dtype": "float32", "shape": [3]}],
+ "nodes": [{"name": "y", "op": "batch_norm", "inputs": ["x", null, null, "mean", "variance"]}], "outputs": ["y"]}`)
+	const note = "output y has NaN: the generated real numbers are from -1 to 1"
+	if r := call(t, "run", path); r.code != exit.CodeDone || !strings.Contains(r.errors, note) {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+	in := map[string]*tensor.Tensor{"x": counted(tensor.Float32, 2, 3, 4, 4), "mean": counted(tensor.Float32, 3),
+		"variance": counted(tensor.Float32, 3)}
+	if r := call(t, "run", path, "--inputs", saved(t, in)); r.code != exit.CodeDone || r.errors != "" {
+		t.Errorf("exit %d, %s", r.code, r.errors)
+	}
+}

@@ -40,6 +40,22 @@ func Example() {
 	// Output: float32[2,3,4,5]@(60,1,15,3) 1
 }
 
+// A file is loaded and compiled; slices become tensors and back without a copy.
+func Example_file() {
+	ctx, image, skip := context.Background(), make([]float32, 8*16*16), make([]float32, 8*16*16)
+	g, err := graphrun.Load("models/residual.json") // or an ONNX model
+	check(err)
+	p, err := graphrun.Compile(g, graphrun.Options{})
+	check(err)
+	out, err := p.Run(ctx, map[string]*tensor.Tensor{
+		"image": tensor.Must(tensor.FromSlice(image, 1, 8, 16, 16)), "skip": tensor.Must(tensor.FromSlice(skip, 1, 8, 16, 16))})
+	check(err)
+	y, err := tensor.Data[float32](out["y"]) // []float32
+	check(err)
+	fmt.Printf("%v %d %.4f\n", p.Inputs()[0].Sizes, len(y), y[0])
+	// Output: [N 8 16 16] 2048 0.0642
+}
+
 // TestREADME holds the program in README.md to the one above, which is compiled.
 func TestREADME(t *testing.T) {
 	source, err := os.ReadFile("example_test.go")
@@ -50,12 +66,17 @@ func TestREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, _ := strings.Cut(string(source), "func Example() {\n")
-	body, _, _ = strings.Cut(body, "\t// Output:")
-	for line := range strings.Lines(body) {
-		line = strings.ReplaceAll(strings.TrimPrefix(line, "\t"), "\t", "    ")
-		if !strings.Contains(string(readme), "    "+line) {
-			t.Errorf("README.md lacks the line %q", line)
+	for name, omitted := range map[string]string{"Example": "", "Example_file": "\tcheck(err)\n"} {
+		_, body, _ := strings.Cut(string(source), "func "+name+"() {\n")
+		body, _, _ = strings.Cut(body, "\t// Output:")
+		for line := range strings.Lines(body) {
+			if line == omitted || strings.HasPrefix(line, "\tctx, ") {
+				continue
+			}
+			line = strings.TrimRight(strings.ReplaceAll(strings.TrimPrefix(line, "\t"), "\t", "    "), "\n")
+			if !strings.Contains(string(readme), "    "+line) {
+				t.Errorf("README.md lacks the line %q", line)
+			}
 		}
 	}
 }

@@ -35,7 +35,8 @@ type Packing struct {
 	//	a0 b0 a1 b1 a2 b2 a3 b3
 	//	c0 0  c1 0  c2 0  c3 0
 	//
-	// View returns false if there is no such view. If View is nil, there is none for any operand. An implementation with
+	// View returns false if there is no such view. If View is nil, there is none for any operand. If View is set, Format
+	// states where the elements are in memory: views of a constant that are packed in one Format share the packed data. An implementation with
 	// [Impl.ReadsView] reads the operand in the view, so that memory has one form of a constant that is both multiplied and
 	// indexed.
 	View func(operand tensor.Meta) (view tensor.Meta, dim int, ok bool)

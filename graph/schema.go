@@ -204,8 +204,11 @@ func (s *Schema) suggest(name string) string {
 	for i, f := range s.Fields {
 		names[i] = f.Name
 	}
-	return ": the op has " + strings.Join(names, ", ") +
-		suggest.DidYouMean(suggest.Nearest(name, slices.Values(names)))
+	meant := suggest.AttrAliases[name]
+	if !s.has(meant) {
+		meant = suggest.Nearest(name, slices.Values(names))
+	}
+	return ": the op has " + strings.Join(names, ", ") + suggest.DidYouMean(meant)
 }
 
 // DefaultValue returns the default of an attribute as a graph file states it: a number, a string or a list.

@@ -81,7 +81,7 @@ func TestExpressionsStaySymbolic(t *testing.T) {
 func TestBadExpressions(t *testing.T) {
 	for wrong, want := range map[string]string{
 		`"N*"`:           `2:56: input "x": shape: expression "N*", column 3: the text ends where a number, a symbol or "(" is expected`,
-		`"N + (M"`:       `2:56: input "x": shape: expression "N + (M", column 6: there is no symbol "M"`,
+		`"N + (M"`:       `2:56: input "x": shape: expression "N + (M", column 7: ")" is missing at the end`,
 		`"Max(N, )"`:     `2:56: input "x": shape: expression "Max(N, )", column 8: ")" is unexpected; want integers, symbols`,
 		`"N / 2"`:        `2:56: input "x": shape: expression "N / 2", column 3: "/" is unexpected`,
 		`"N // (3 - 3)"`: `2:56: input "x": shape: expression "N // (3 - 3)", column 3: division by zero`,

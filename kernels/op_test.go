@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
@@ -142,4 +144,12 @@ func TestDocs(t *testing.T) {
 			t.Errorf("%q is accepted", doc)
 		}
 	}
+}
+
+// TestAttributeOfAnotherLibrary: the name of an attribute in numpy or ONNX gets the name in aten as a suggestion.
+func TestAttributeOfAnotherLibrary(t *testing.T) {
+	g := graph.New("names", kernels.Lookup)
+	x := g.Input("x", tensor.Float32, 2, 3)
+	g.Apply("softmax", graph.Attrs{"axis": 1}, x)
+	require.ErrorContains(t, g.Err(), `unknown attribute "axis": the op has dim, dtype; did you mean dim?`)
 }

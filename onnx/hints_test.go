@@ -85,9 +85,15 @@ func TestImageSizes(t *testing.T) {
 		{info("x", tFloat, "N", 8, "D", "H", "W"), relu, map[string]int{"N": 2, "D": 2, "H": 2, "W": 2}}, // too large
 		{info("x", tFloat, "N", 3, "H", "W"), node1("Add", names("x", "w"), names("y")), // H must be 2
 			map[string]int{"N": 2, "H": 2, "W": 2}},
+		{info("x", tFloat, "N", 3, "H", "W"), node1("Add", names("x", "b"), names("y")), // N must be 16
+			map[string]int{"N": 16, "H": 256, "W": 256}},
+		{info("x", tFloat, "N", "L", "C"), relu, map[string]int{"N": 2, "L": 2, "C": 2}}, // not an image
+		{info("x", tFloat, 1, 512, "H", "W"), node1("Expand", names("x", "s"), names("y")), // a value is too large
+			map[string]int{"H": 2, "W": 2}},
 	} {
 		g, err := toGraph(model(13, &pb.GraphProto{Node: []*pb.NodeProto{c.node}, Input: infos(c.input),
-			Initializer: []*pb.TensorProto{floats("w", []int64{2, 2}, 1, 2, 3, 4)}, Output: infos(info("y", tFloat))}), Options{})
+			Initializer: []*pb.TensorProto{floats("w", []int64{2, 2}, 1, 2, 3, 4), int64s("s", []int64{4}, 64, 1, 1, 1),
+				floats("b", []int64{16, 1, 1, 1}, make([]float32, 16)...)}, Output: infos(info("y", tFloat))}), Options{})
 		require.NoError(t, err)
 		assert.Equal(t, c.want, g.BoundSizes())
 		assert.Len(t, g.Assumed(), len(c.want))

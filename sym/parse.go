@@ -1,6 +1,7 @@
 package sym
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -24,10 +25,15 @@ import (
 func Parse(text string, lookup func(name string) (Int, bool)) (v Int, err error) {
 	p := newParser(text, lookup)
 	v, err = p.sum()
+	return v, p.end(err)
+}
+
+// end returns the error of a text: that of its form, err included, or else that of the first unknown symbol.
+func (p *parser) end(err error) error {
 	if err == nil && p.token != "" {
 		err = p.fail("%q is unexpected", p.token)
 	}
-	return v, err
+	return cmp.Or(err, p.unknownSymbol)
 }
 
 // parser holds the next token and its position.
@@ -40,6 +46,8 @@ type parser struct {
 	// whereDepth is the number of enclosing operands of Where. An operand of Where is evaluated only for the sizes that
 	// select it. A divisor inside may therefore be 0 for other sizes, and no guard excludes that.
 	whereDepth int
+
+	unknownSymbol error // the error of the first symbol that lookup does not know
 }
 
 // newParser returns a parser whose next token is the first token of the text.
@@ -249,8 +257,11 @@ func (p *parser) primary() (Int, error) {
 		return p.where()
 	}
 	value, ok := p.lookup(p.token)
+	if !ok && p.unknownSymbol == nil {
+		p.unknownSymbol = p.fail("there is no symbol %q", p.token)
+	}
 	if !ok {
-		return Int{}, p.fail("there is no symbol %q", p.token)
+		value = Of(1) // the rest of the text is parsed: its form may be the mistake
 	}
 	p.next()
 	return value, nil

@@ -63,6 +63,7 @@ func TestParse(t *testing.T) {
 		"N M":                  `expression "N M", column 3: "M" is unexpected`,
 		"N/2":                  `expression "N/2", column 2: "/" is unexpected`,
 		"2*M":                  `expression "2*M", column 3: there is no symbol "M"`,
+		"M+":                   `expression "M+", column 3: the text ends where a number, a symbol or "(" is expected`,
 		"(N":                   `expression "(N", column 3: ")" is missing at the end`,
 		"Max(N":                `expression "Max(N", column 6: ")" is missing at the end`,
 		"Max N":                `expression "Max N", column 5: "N" is unexpected; want "("`,

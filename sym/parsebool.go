@@ -16,10 +16,7 @@ import (
 func ParseBool(text string, lookup func(name string) (Int, bool)) (Bool, error) {
 	p := newParser(text, lookup)
 	parsed, err := p.disjunction()
-	if err == nil && p.token != "" {
-		err = p.fail("%q is unexpected", p.token)
-	}
-	return parsed, err
+	return parsed, p.end(err)
 }
 
 // disjunction parses conjunctions joined by |.

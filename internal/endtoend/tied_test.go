@@ -115,3 +115,72 @@ func compareTied(t *testing.T, g *graph.Graph, p *graphrun.Program) {
 		require.Equal(t, rows, gotRows)
 	}
 }
+
+// TestConvolutionsOfViews multiplies a weight and its transposes by every implementation: packed forms that do not state
+// the layout of their operand are not shared.
+func TestConvolutionsOfViews(t *testing.T) {
+	w := tensor.Zeros(tensor.Float32, 16, 16, 3, 3)
+	x := tensor.Zeros(tensor.Float32, 1, 16, 8, 8)
+	for i := range w.Numel() {
+		w.SetFlat(i, tensor.FloatScalar(float64(i*i%997)/512-1))
+	}
+	for i := range x.Numel() {
+		x.SetFlat(i, tensor.FloatScalar(float64(i*i%883)/512-1))
+	}
+	in := map[string]*tensor.Tensor{"x": x}
+	for _, impl := range kernels.Lookup("conv2d").Impls {
+		g := graph.New("views", kernels.Lookup)
+		c := g.Constant("w", w)
+		images := g.InputMeta("x", x.Meta)
+		for i, weight := range []*graph.Value{c, op.Transpose(c, 0, 1), op.Transpose(c, 2, 3)} {
+			y := op.Conv2d(images, weight, nil, op.Conv2dAttrs{Padding: []int{1}})
+			y.Node.Pin = graph.Pin{Impl: impl.Name}
+			g.Output(fmt.Sprint("y", i), y)
+		}
+		p, err := graphrun.Compile(g, graphrun.Options{Threads: 2})
+		if err != nil { // an implementation for other shapes
+			continue
+		}
+		out, err := p.Run(t.Context(), in)
+		require.NoError(t, err)
+		want, err := graph.Evaluate(g, in)
+		require.NoError(t, err)
+		for name := range want {
+			a, err := tensor.ToSlice[float32](want[name])
+			require.NoError(t, err)
+			b, err := tensor.ToSlice[float32](out[name])
+			require.NoError(t, err)
+			assert.InDeltaSlice(t, a, b, 1e-3, "%s by %s", name, impl.Name)
+		}
+	}
+}
+
+// TestSliceOfAHalfIsUnpacked multiplies a part of a bfloat16 table: its panels are unpacked with the strides of the
+// table, which the check of small graphs does.
+func TestSliceOfAHalfIsUnpacked(t *testing.T) {
+	table := tensor.Zeros(tensor.BFloat16, 70, 62)
+	for i := range table.Numel() {
+		table.SetFlat(i, tensor.FloatScalar(float64(i%61)/8))
+	}
+	g := graph.New("slice", kernels.Lookup)
+	part := op.Slice(op.To(g.Constant("w", table), op.ToAttrs{DType: tensor.Float32}), op.SliceAttrs{Dim: 1, End: new(61)})
+	x := g.Input("x", tensor.Float32, 5, 61)
+	g.Output("y", op.Linear(x, part, nil))
+	require.NoError(t, g.Err())
+	p, err := graphrun.Compile(g, graphrun.Options{Check: true})
+	require.NoError(t, err)
+	ones := tensor.Zeros(tensor.Float32, 5, 61)
+	for i := range ones.Numel() {
+		ones.SetFlat(i, tensor.IntScalar(1))
+	}
+	in := map[string]*tensor.Tensor{"x": ones}
+	out, err := p.Run(t.Context(), in)
+	require.NoError(t, err)
+	want, err := graph.Evaluate(g, in)
+	require.NoError(t, err)
+	a, err := tensor.ToSlice[float32](want["y"])
+	require.NoError(t, err)
+	b, err := tensor.ToSlice[float32](out["y"])
+	require.NoError(t, err)
+	assert.InDeltaSlice(t, a, b, 1e-2)
+}

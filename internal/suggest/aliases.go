@@ -53,3 +53,8 @@ var OpAliases = map[string]string{
 	"cond": "if", "while": "loop", "whileloop": "loop", "iif": "where", "cumulativesum": "cumsum",
 	"cumulativeproduct": "cumprod",
 }
+
+// AttrAliases maps names of attributes in numpy and ONNX to those of aten.
+var AttrAliases = map[string]string{"axis": "dim", "axes": "dim", "keepdims": "keepdim", "perm": "dims",
+	"pads": "padding", "pad": "padding", "strides": "stride", "dilations": "dilation", "group": "groups",
+	"kernel_shape": "kernel_size", "epsilon": "eps"}

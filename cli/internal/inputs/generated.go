@@ -3,15 +3,18 @@ package inputs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
+	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graph/indices"
+	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -94,4 +97,22 @@ func (s *Set) HintAtGeneratedValues(err error) error {
 	}
 	return fmt.Errorf("%w\nThe values of %s were generated (integers from 0 to 9, real numbers from -1 to 1): "+
 		"pass other values with --inputs.", err, s.names())
+}
+
+// NoteNaN prints a note if an output of generated inputs is NaN: a generated variance or divisor may be negative or 0.
+func (s *Set) NoteNaN(cmd *cobra.Command, out map[string]*tensor.Tensor) {
+	if len(s.Generated) == 0 {
+		return
+	}
+	for _, name := range sorted.Keys(out) {
+		t := out[name]
+		if t == nil || !t.DType.IsFloat() || t.Numel() == 0 {
+			continue
+		}
+		if _, _, mean := t.Stats(); math.IsNaN(mean) {
+			term.PrintNote(cmd, "output %s has NaN: the generated real numbers are from -1 to 1, also where the model expects "+
+				"a variance or a divisor; pass values with --inputs", format.Printable(name))
+			return
+		}
+	}
 }

@@ -167,6 +167,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err := work.writeOutputs(job, cmd, out, f); err != nil {
 		return err
 	}
+	work.inputs.NoteNaN(cmd, out)
 	if work.incomplete.hasFailures() {
 		return &exit.Error{Code: exit.CodeFailed}
 	}

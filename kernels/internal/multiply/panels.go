@@ -34,8 +34,9 @@ type Panels struct {
 	// Terms returns the offset of each term from the start of its lane. Terms is nil if the terms are evenly spaced.
 	// Only packing and unpacking call Terms.
 	Terms      func() []int
-	Depth      int // number of terms of a lane
-	TermStride int // stride between evenly spaced terms
+	Depth      int  // number of terms of a lane
+	TermStride int  // stride between evenly spaced terms
+	isMatrix   bool // from MatrixPanels: Format states lanes, terms and strides
 }
 
 // MatrixPanels returns the panels of one operand of a product. Each matrix of the operand has `lanes` lanes and `depth`
@@ -43,7 +44,7 @@ type Panels struct {
 // (product of the batch). nil stands for a single matrix at offset 0. Each distinct matrix is packed once.
 func MatrixPanels(dtype tensor.DType, width, lanes, laneStride, depth, termStride int, offsets []int) *Panels {
 	p := &Panels{DType: dtype, Width: width, Lanes: lanes, LaneStride: laneStride, Depth: depth, TermStride: termStride,
-		Starts: []int{0}}
+		Starts: []int{0}, isMatrix: true}
 	p.Format = fmt.Sprintf("%v panels of %d of %dx%d by %d,%d", dtype, width, lanes, depth, laneStride, termStride)
 	if offsets != nil {
 		p.Starts = slices.Clone(offsets)
@@ -98,7 +99,7 @@ func PackingOf(forms ...*Panels) graph.Packing {
 		packing.Format += p.Format
 		packing.Len += kit.BoundedProduct(p.MatrixLen(), len(p.Starts))
 	}
-	if len(forms) == 1 {
+	if len(forms) == 1 && forms[0].isMatrix {
 		packing.View = forms[0].view
 	}
 	packing.Fill = func(ctx context.Context, dst, src *tensor.Tensor) {
@@ -112,7 +113,10 @@ func PackingOf(forms ...*Panels) graph.Packing {
 	}
 	packing.Unpack = func(dst, src *tensor.Tensor) {
 		unpacked := dst
-		if dst.DType != dtype {
+		switch {
+		case dst.DType.Size() > dtype.Size(): // panels of the numbers before their conversion: see Half
+			unpacked = tensor.Empty(tensor.Meta{DType: dtype, Shape: dst.Shape, Strides: dst.Strides})
+		case dst.DType != dtype:
 			unpacked = tensor.Empty(copies.DenseAs(dst.Meta, dtype))
 		}
 		packed := kit.ElementsOf[byte](src.Pointer(), packing.Len*dtype.Size())

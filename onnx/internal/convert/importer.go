@@ -56,11 +56,11 @@ type importer struct {
 	// symbolElements has the elements for which symbols that depend on data stand: see parameters.go.
 	symbolElements map[string]symbolElement
 
-	valuesInAttrs map[*graph.Value]*Value         // the values to which attributes refer
-	failed        *failedNode                     // the node that failed last; shared by the importers of a conversion
-	nodeCount     int                             // number of converted nodes, including the nodes of nested graphs
-	matrices      map[matrixType][]*tensor.Tensor // see withoutDuplicate
-	evaluatedWork float64                         // work of the ops evaluated so far: see maxWork
+	valuesInAttrs map[*graph.Value]*Value // the values to which attributes refer
+	failed        *failedNode             // the node that failed last; shared by the importers of a conversion
+	nodeCount     int                     // number of converted nodes, including the nodes of nested graphs
+	matrices      map[matrixType][]matrix // see shareDuplicate
+	evaluatedWork float64                 // work of the ops evaluated so far: see maxWork
 
 	// For conversions that skip mistakes: see skipped.go.
 	skipped       graph.Errors // the errors of skipped initializers, inputs and outputs
@@ -135,8 +135,9 @@ func (im *importer) addInitializers(proto *pb.GraphProto, scope *scope, frame *f
 		data, err := catchingMemory(frame, decode)
 		switch {
 		case err == nil:
-			scope.values[values.Name] = WeightValue(values, im.withoutDuplicate(data))
-			scope.values[values.Name].name = values.Name
+			v := WeightValue(values, data)
+			v.name, scope.values[values.Name] = values.Name, v
+			im.shareDuplicate(matrix{v, func() bool { return isMultiplied(proto, values.Name) }})
 		case frame.skipsInvalidNodes:
 			im.skipValue(scope, "initializer", values.Name, err)
 		default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
@@ -217,65 +218,77 @@ func (im *importer) convertAtHints(f *frame) (*Conversion, error) {
 	return &Conversion{Graph: g, Skipped: im.skipped, errorCount: len(im.skipped) + im.rejectedCount}, err
 }
 
-// rebind gives symbols their default sizes, which apply until a caller binds the symbols: those of [imageSizes]. If the
-// graph rejects these sizes, the sizes for which the graph was built become the default sizes.
+// rebind gives symbols their default sizes, which apply until a caller binds the symbols: those of [imageSizes], if the
+// graph accepts them, or else the graph's own defaults. If the graph rejects these, too, the sizes for which it was built
+// become the default sizes.
 func rebind(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
 	}
-	assume := func(sizes map[string]int) error {
-		err := g.Bind(sizes)
-		for name, n := range sizes {
-			g.Assume(name, n) // default sizes, which a caller may replace
+	if images := imageSizes(g, sizes); len(images) > 0 {
+		others := maps.Clone(sizes)
+		maps.Copy(others, images)
+		for _, given := range []map[string]int{images, others} {
+			if g.Bind(given) == nil && largestValue(g) <= maxImageElements {
+				assume(g, given)
+				return nil
+			}
 		}
-		return err
-	}
-	if images := imageSizes(g, sizes); len(images) > 0 && assume(images) == nil {
-		return nil
 	}
 	if g.Bind(nil) == nil {
 		return nil
 	}
-	return assume(sizes)
+	err := g.Bind(sizes)
+	assume(g, sizes)
+	return err
+}
+
+// assume makes sizes default sizes, which a caller may replace.
+func assume(g *graph.Graph, sizes map[string]int) {
+	for name, n := range sizes {
+		g.Assume(name, n)
+	}
+}
+
+// largestValue returns the number of elements of the largest value.
+func largestValue(g *graph.Graph) (largest int) {
+	g.Values(func(v *graph.Value) { largest = max(largest, v.Meta.Numel()) })
+	return largest
 }
 
 // Bounds on the default sizes of images.
 const (
 	typicalImageSize = 200     // least height and width
-	maxImageElements = 1 << 24 // maximum number of elements of an input
+	maxImageElements = 1 << 25 // maximum number of elements of a value
 )
 
-// imageSizes returns default sizes for the heights and widths of images, the sizes that inputs of three dimensions or
-// more have behind the first one, if two or more of them are symbols: the least size of at least typicalImageSize that
-// is a power of two times the size for which the graph was built. Small images need other implementations: a network
-// planned for 64x64 took 1.46 times as long at 512x512 as one planned for 256x256.
+// imageSizes returns default sizes for the heights and widths of images: the sizes that inputs of four dimensions or
+// more have behind the first one, if two or more of them are symbols that no input of fewer dimensions has. (In a mask
+// of an attention, they are also the lengths of texts.) A size is the least one of at least typicalImageSize that is a
+// power of two times the size for which the graph was built. Small images need other implementations: a network planned
+// for 64x64 took 1.46 times as long at 512x512 as one planned for 256x256.
 func imageSizes(g *graph.Graph, built map[string]int) map[string]int {
 	images := map[string]int{}
 	for _, input := range g.Inputs {
+		if len(input.Dims) < 4 || !input.Type.DType.IsFloat() && input.Type.DType != tensor.Uint8 {
+			continue
+		}
 		var symbols []string
-		for _, dim := range input.Dims[min(1, len(input.Dims)):] {
-			if dim.Symbol != "" && g.Symbols[dim.Symbol].Hint == nil {
+		for _, dim := range input.Dims[1:] {
+			isText := func(other *graph.Value) bool { return len(other.Dims) < 4 && other.Declared().DependsOn(dim.Symbol) }
+			if dim.Symbol != "" && g.Symbols[dim.Symbol].Hint == nil && !slices.ContainsFunc(g.Inputs, isText) {
 				symbols = append(symbols, dim.Symbol)
 			}
 		}
-		if len(input.Dims) < 3 || len(symbols) < 2 || !input.Type.DType.IsFloat() && input.Type.DType != tensor.Uint8 {
+		if len(symbols) < 2 {
 			continue
 		}
-		sizes := map[string]int{}
 		for _, name := range symbols {
 			size := max(1, built[name])
 			for size < typicalImageSize {
 				size *= 2
 			}
-			sizes[name] = g.Symbols[name].Clamp(size)
-		}
-		elements := 1
-		for _, dim := range input.Dims {
-			size := cmp.Or(sizes[dim.Symbol], built[dim.Symbol], dim.Size)
-			elements = min(elements*max(1, min(size, maxImageElements)), maxImageElements+1)
-		}
-		if elements <= maxImageElements {
-			maps.Copy(images, sizes)
+			images[name] = g.Symbols[name].Clamp(size)
 		}
 	}
 	return images
