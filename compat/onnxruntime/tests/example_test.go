@@ -3,8 +3,6 @@ package tests
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	ort "github.com/graphrun/graphrun/compat/onnxruntime"
@@ -31,29 +29,6 @@ func sums() []byte {
 	return modelOf(input("x", float, 1, 4), output("sum", float, 1), output("difference", float, 1),
 		node("ReduceSum", "x", "sum", attribute("keepdims", 0)), node("ReduceMax", "x", "max", attribute("keepdims", 0)),
 		node("ReduceMin", "x", "min", attribute("keepdims", 0)), node("Sub", "max min", "difference"))
-}
-
-// A session whose inputs and outputs are the same memory in each run.
-func Example_advancedSession() {
-	folder := must(os.MkdirTemp("", "onnx"))
-	defer os.RemoveAll(folder)
-	path := filepath.Join(folder, "sums.onnx")
-	check(os.WriteFile(path, sums(), 0o666))
-
-	x := must(ort.NewTensor(ort.NewShape(1, 4), []float32{0.5, 0.25, 1, 2}))
-	defer x.Destroy()
-	sum, difference := must(ort.NewScalar[float32](0)), must(ort.NewScalar[float32](0))
-	session := must(ort.NewAdvancedSession(path, []string{"x"}, []string{"sum", "difference"}, []ort.Value{x},
-		[]ort.Value{sum, difference}, nil))
-	defer session.Destroy()
-	check(session.Run())
-	fmt.Println(sum.GetData(), difference.GetData())
-	copy(x.GetData(), []float32{1, 2, 3, 4})
-	check(session.Run())
-	fmt.Println(sum.GetData(), difference.GetData())
-	// Output:
-	// 3.75 1.75
-	// 10 3
 }
 
 // A session for inputs of any number of rows, whose outputs are allocated by the run.

@@ -99,6 +99,15 @@ func TestErrorsOfRuns(t *testing.T) {
 	fails(t, missing.Run([]ort.Value{x}, []ort.Value{nil}), "y", "missing")
 }
 
+// The example of the package reads a file, as a replaced package must not import itself.
+func TestModelOfExample(t *testing.T) {
+	const path = "../testdata/sums.onnx"
+	if os.Getenv("UPDATE") != "" {
+		check(os.WriteFile(path, sums(), 0o666))
+	}
+	equal(t, sums(), must(os.ReadFile(path)))
+}
+
 // A shape that the model does not have is the error of a run, as in the original.
 func TestWrongShapeOfAdvancedSession(t *testing.T) {
 	x, out := must(ort.NewEmptyTensor[float32](ort.NewShape(2, 4))), must(ort.NewScalar[float32](0))
