@@ -92,16 +92,12 @@ func levelRates() []graph.Rate {
 			In:       []tensor.Meta{kit.F32(rows, 512), tensor.New(tensor.Uint8, 768, 512*bits/8), kit.F32(768, 16)},
 			Constant: []int{1, 2}, Impl: "tiled"}
 	}
-	var conversions []graph.RateCall
-	shape := levelShape{m: levelBandRows, vectors: levelVectors}
-	if shape.algorithm() == tiledLevels { // otherwise no call converts levels
-		conversions = []graph.RateCall{product(32, 4), product(32, 8), product(64, 4)}
-	}
+	const tiledRows = maxThinRows + 1
 	return []graph.Rate{
 		{Name: multiply.RateLevels, Unit: "an element of a quantized matrix, read by a register tile",
 			Calls: []graph.RateCall{product(1, 4), product(1, 8), product(4, 4)}},
 		{Name: multiply.RateConvertLevels, Unit: "an element of a quantized matrix, converted to float32 in the cache",
-			Calls: conversions},
+			Calls: []graph.RateCall{product(tiledRows, 4), product(tiledRows, 8), product(2*tiledRows, 4)}},
 	}
 }
 
