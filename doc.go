@@ -8,8 +8,8 @@
 //	scores, err := tensor.Data[float32](out["y"])             // shares the memory of the tensor
 //
 // [Program.Inputs] and [Program.Outputs] have the names, dtypes and shapes. [Run] compiles and runs a graph once.
-// [Program.RunInto] writes results into tensors of the caller, and [tensor.Tensor.Release] returns the memory of results
-// to their program.
+// [Program.RunInto] writes results into tensors of the caller, and [tensor.Tensor.Release] returns the memory of
+// results to their program.
 //
 // # Graphs
 //

@@ -18,7 +18,8 @@ func TestPorts(t *testing.T) {
 	g := graphrun.New("ports")
 	past := g.InputDims("past", f, tensor.Contiguous, graph.Dim{Symbol: "N"}, graph.Dim{Symbol: "P"}, graph.Dim{Size: 4})
 	x := g.InputDims("x", f, tensor.Contiguous, graph.Dim{Symbol: "N"}, graph.Dim{Size: 2}, graph.Dim{Size: 4})
-	g.Output("present", op.Cat([]*graph.Value{past, x}, op.CatAttrs{Dim: 1})).Output("sums", op.Sum(x, op.SumAttrs{Dim: []int{1}}))
+	g.Output("present", op.Cat([]*graph.Value{past, x}, op.CatAttrs{Dim: 1})).Output("sums", op.Sum(x,
+		op.SumAttrs{Dim: []int{1}}))
 	b := g.Symbols["N"]
 	b.NameInFile = "batch-size"
 	g.Symbols["N"] = b
@@ -29,7 +30,8 @@ func TestPorts(t *testing.T) {
 		for _, port := range append(p.Inputs(), p.Outputs()...) {
 			assert.Equal(t, len(port.Shape), len(port.Sizes), port.Name)
 			for i, size := range port.Shape {
-				assert.Equal(t, size >= 0, port.Sizes[i] >= "0" && port.Sizes[i] <= "9", "%s: %v %v", port.Name, port.Shape, port.Sizes)
+				assert.Equal(t, size >= 0, port.Sizes[i] >= "0" && port.Sizes[i] <= "9", "%s: %v %v", port.Name, port.Shape,
+					port.Sizes)
 			}
 			sizes[port.Name] = port.Sizes
 		}

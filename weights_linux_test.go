@@ -180,9 +180,9 @@ func anonymousBytes(t *testing.T) int {
 }
 
 // TestWeightsAreHeldOnce loads decoders with weights of several dtypes, each in a process of its own. After compilation
-// and after 100 decoding steps, anonymous memory is at most 1.15 times the weights and 64 MiB. While it is loaded, it is
-// at most the weights, half of them or the largest, and 48 MiB. Garbage of the steps takes at most 128 MiB: the heap does
-// not double.
+// and after 100 decoding steps, anonymous memory is at most 1.15 times the weights and 64 MiB. While it is loaded, it
+// is at most the weights, half of them or the largest, and 48 MiB. Garbage of the steps takes at most 128 MiB: the heap
+// does not double.
 func TestWeightsAreHeldOnce(t *testing.T) {
 	if file := os.Getenv("GRAPHRUN_TEST_DECODER"); file != "" {
 		decode(t, file)

@@ -94,7 +94,8 @@ func TestREADME(t *testing.T) {
 	front := page("../README.md")
 	shown := 0
 	for _, flags := range [][]string{{"--strategy", "propagate"}, {"--strategies", "all"}} {
-		printed := estimates.ReplaceAllString(succeed(t, append([]string{"plan", models + "/residual.json"}, flags...)...), " COST ")
+		printed := estimates.ReplaceAllString(succeed(t, append([]string{"plan", models + "/residual.json"}, flags...)...),
+			" COST ")
 		for _, line := range strings.Split(printed, "\n") {
 			if line != "" && strings.Contains(front, "    "+line+"\n") {
 				shown++

@@ -48,7 +48,8 @@ func Example_file() {
 	p, err := graphrun.Compile(g, graphrun.Options{})
 	check(err)
 	out, err := p.Run(ctx, map[string]*tensor.Tensor{
-		"image": tensor.Must(tensor.FromSlice(image, 1, 8, 16, 16)), "skip": tensor.Must(tensor.FromSlice(skip, 1, 8, 16, 16))})
+		"image": tensor.Must(tensor.FromSlice(image, 1, 8, 16, 16)),
+		"skip":  tensor.Must(tensor.FromSlice(skip, 1, 8, 16, 16))})
 	check(err)
 	y, err := tensor.Data[float32](out["y"]) // []float32
 	check(err)

@@ -13,9 +13,9 @@ const maxAlikeTried = 16
 
 // Alike returns, for each node, the index of the first node that is alike, which may be the node itself. Calls of alike
 // nodes have the same op, attributes, implementation and walk, and equal types of operands and results, also if sizes
-// are expressions. Constants that are not packed are the same values, unless the op is one of [Facts.ConstantsByAddress]. The same
-// operands are equal to one another, and the same values are within others. Nodes that isOwn reports, and views, are
-// like no other node; nil reports none.
+// are expressions. Constants that are not packed are the same values, unless the op is one of
+// [Facts.ConstantsByAddress]. The same operands are equal to one another, and the same values are within others. Nodes
+// that isOwn reports, and views, are like no other node; nil reports none.
 //
 // The functions of an op must not read more of the call than this when they make a kernel: not the names of values, and
 // not the nodes that compute them.

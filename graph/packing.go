@@ -27,18 +27,18 @@ type Packing struct {
 	// and offset 0. If the bits of the operand cannot be restored, Unpack is nil, and the packed value also keeps the
 	// original data.
 	Unpack func(dst, packed *tensor.Tensor)
-	// View returns the packed data as a strided view with the elements of an operand of the given meta, whose first element
-	// is that of the packed operand. Dimension dim of the operand is two dimensions of the view: blocks, and indices in a
-	// block. Elements of the view behind the end of dim are padding. For example, a matrix of 3 rows of 4 elements in panels
-	// of 2 rows has dim 0, and the view has the shape [2 2 4] and the strides [8 1 2]:
+	// View returns the packed data as a strided view with the elements of an operand of the given meta, whose first
+	// element is that of the packed operand. Dimension dim of the operand is two dimensions of the view: blocks, and
+	// indices in a block. Elements of the view behind the end of dim are padding. For example, a matrix of 3 rows of 4
+	// elements in panels of 2 rows has dim 0, and the view has the shape [2 2 4] and the strides [8 1 2]:
 	//
 	//	a0 b0 a1 b1 a2 b2 a3 b3
 	//	c0 0  c1 0  c2 0  c3 0
 	//
 	// View returns false if there is no such view. If View is nil, there is none for any operand. If View is set, Format
-	// states where the elements are in memory: views of a constant that are packed in one Format share the packed data. An implementation with
-	// [Impl.ReadsView] reads the operand in the view, so that memory has one form of a constant that is both multiplied and
-	// indexed.
+	// states where the elements are in memory: views of a constant that are packed in one Format share the packed data. An
+	// implementation with [Impl.ReadsView] reads the operand in the view, so that memory has one form of a constant that
+	// is both multiplied and indexed.
 	View func(operand tensor.Meta) (view tensor.Meta, dim int, ok bool)
 }
 
@@ -60,8 +60,8 @@ type Packed struct {
 	Of     string
 	Type   tensor.Type
 	Meta   tensor.Meta
-	// View is the packed data with dimension SplitDim as two dimensions: see [Packing.View]. If there is no view, it has no
-	// dimensions.
+	// View is the packed data with dimension SplitDim as two dimensions: see [Packing.View]. If there is no view, it has
+	// no dimensions.
 	View     tensor.Meta
 	SplitDim int
 

@@ -24,8 +24,8 @@ type Port struct {
 	HasDefault bool
 }
 
-// Ports describes the inputs and outputs of the graph. fixed has the sizes of symbols that are equal in all runs. If the
-// graph cannot be inferred for unknown sizes, sizes of outputs are unknown: "?".
+// Ports describes the inputs and outputs of the graph. fixed has the sizes of symbols that are equal in all runs. If
+// the graph cannot be inferred for unknown sizes, sizes of outputs are unknown: "?".
 func (g *Graph) Ports(fixed map[string]int) (inputs, outputs []Port, err error) {
 	if len(fixed) > 0 {
 		g = g.Clone()
@@ -50,8 +50,8 @@ func (g *Graph) Ports(fixed map[string]int) (inputs, outputs []Port, err error) 
 
 // outputPorts describes the outputs.
 func (g *Graph) outputPorts() []Port {
-	// inferred has the types for all sizes. Unbacked has no symbols for the sizes of inputs: there, a size that is the same
-	// at other sizes of inputs is taken for a number.
+	// inferred has the types for all sizes. Unbacked has no symbols for the sizes of inputs: there, a size that is the
+	// same at other sizes of inputs is taken for a number.
 	var inferred, other *Graph
 	if g.Dynamic() {
 		inferred, other = g.Unbacked().Graph, g.atOtherSizes()

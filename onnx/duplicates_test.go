@@ -37,7 +37,8 @@ func TestDuplicateWeightsAreViews(t *testing.T) {
 		for _, size := range dims {
 			shape.Dim = append(shape.Dim, &pb.Dimension{DimValue: new(size)})
 		}
-		return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{TensorType: &pb.TensorType{ElemType: int32(dtype), Shape: shape}}}
+		return &pb.ValueInfoProto{Name: name, Type: &pb.TypeProto{TensorType: &pb.TensorType{ElemType: int32(dtype),
+			Shape: shape}}}
 	}
 	tableWeight, transposedWeight := weight("table", table, rows, cols), weight("transposed", transposed, cols, rows)
 	multiplied, added := node("MatMul", "y", "x", "transposed"), node("Add", "y", "transposed", "transposed")

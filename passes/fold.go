@@ -86,13 +86,13 @@ func (p *Plan) recordFolding(n *graph.Node) int {
 	return folding.Bytes
 }
 
-// sharesPacked reports whether an earlier node packed the same data in the same form: see packViews.
+// sharesPacked records the form that a node packs, and reports whether an earlier node packed the same data in this form:
+// see packViews.
 func (p *Plan) sharesPacked(n *graph.Node) bool {
-	packing := n.Packing()
-	if packing == nil || packing.View == nil {
+	if packing := n.Packing(); packing == nil || packing.View == nil {
 		return false
 	}
-	form := memoryForm{memoryOf(n.In[0].Value, packing), packing.Format}
+	form := formOf(n)
 	isShared := p.packedForms[form]
 	p.packedForms[form] = true
 	return isShared
@@ -178,7 +178,7 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 		if n.Packing() == nil || !p.shouldFold(n) {
 			continue
 		}
-		form := memoryForm{memoryOf(n.In[0].Value, n.Packing()), n.Packing().Format}
+		form := formOf(n)
 		if seen[form] {
 			continue
 		}

@@ -48,6 +48,11 @@ func memoryOf(v *graph.Value, packing *graph.Packing) memory {
 	return memory{source.Storage(), source.DType, source.Offset}
 }
 
+// formOf returns the form that a node packs, and where its operand is.
+func formOf(n *graph.Node) memoryForm {
+	return memoryForm{memoryOf(n.In[0].Value, n.Packing()), n.Packing().Format}
+}
+
 // packNode is a packing node, and the names of the nodes that read its result.
 type packNode struct {
 	*graph.Node
@@ -121,8 +126,8 @@ func (packed *packNode) readBy(n *graph.Node, i int) {
 }
 
 // packViews packs the other operands that begin at a packed constant, such as the table of a gather whose
-// transpose is multiplied, if all their readers find the elements in the packed data ([graph.Packing.View]). The data are
-// computed once ([graph.Graph.Fold]), and nothing reads the constant itself.
+// transpose is multiplied, if all their readers find the elements in the packed data ([graph.Packing.View]). The data
+// are computed once ([graph.Graph.Fold]), and nothing reads the constant itself.
 func (packer *packer) packViews() error {
 	packings := map[memory]*graph.Packing{}
 	for _, n := range packer.packNodes {

@@ -107,7 +107,8 @@ func NewArenaCfgV2(configs map[string]int) (*ArenaCfg, error)                  {
 func (c *ArenaCfg) Destroy()                                                   {}
 func GetMemoryInfo() (*MemoryInfo, error)                                      { return &MemoryInfo{}, check() }
 func CreateAndRegisterAllocator(memInfo *MemoryInfo, arenaCfg *ArenaCfg) error { return check() }
-func CreateAndRegisterAllocatorV2(providerType string, memInfo *MemoryInfo, arenaCfg *ArenaCfg, options map[string]string) error {
+func CreateAndRegisterAllocatorV2(providerType string, memInfo *MemoryInfo, arenaCfg *ArenaCfg,
+	options map[string]string) error {
 	return check()
 }
 func UnregisterAllocator(memInfo *MemoryInfo) error { return check() }

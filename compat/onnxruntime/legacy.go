@@ -9,7 +9,8 @@ import (
 type Session[T TensorData] struct{ s *AdvancedSession }
 
 // NewSession returns a session of the model in a file.
-func NewSession[T TensorData](onnxFilePath string, inputNames, outputNames []string, inputs, outputs []*Tensor[T]) (*Session[T], error) {
+func NewSession[T TensorData](onnxFilePath string, inputNames, outputNames []string, inputs,
+	outputs []*Tensor[T]) (*Session[T], error) {
 	s, err := NewAdvancedSession(onnxFilePath, inputNames, outputNames, valuesOf(inputs), valuesOf(outputs), nil)
 	if err != nil {
 		return nil, err
@@ -18,7 +19,8 @@ func NewSession[T TensorData](onnxFilePath string, inputNames, outputNames []str
 }
 
 // NewSessionWithONNXData returns a session of a model.
-func NewSessionWithONNXData[T TensorData](onnxData []byte, inputNames, outputNames []string, inputs, outputs []*Tensor[T]) (*Session[T], error) {
+func NewSessionWithONNXData[T TensorData](onnxData []byte, inputNames, outputNames []string, inputs,
+	outputs []*Tensor[T]) (*Session[T], error) {
 	s, err := NewAdvancedSessionWithONNXData(onnxData, inputNames, outputNames, valuesOf(inputs), valuesOf(outputs), nil)
 	if err != nil {
 		return nil, err
@@ -47,7 +49,8 @@ func valuesOf[T TensorData](tensors []*Tensor[T]) []Value {
 type DynamicSession[In TensorData, Out TensorData] struct{ s *DynamicAdvancedSession }
 
 // NewDynamicSession returns a session of the model in a file.
-func NewDynamicSession[in TensorData, out TensorData](onnxFilePath string, inputNames, outputNames []string) (*DynamicSession[in, out], error) {
+func NewDynamicSession[in TensorData, out TensorData](onnxFilePath string, inputNames,
+	outputNames []string) (*DynamicSession[in, out], error) {
 	s, err := NewDynamicAdvancedSession(onnxFilePath, inputNames, outputNames, nil)
 	if err != nil {
 		return nil, err
@@ -56,7 +59,8 @@ func NewDynamicSession[in TensorData, out TensorData](onnxFilePath string, input
 }
 
 // NewDynamicSessionWithONNXData returns a session of a model.
-func NewDynamicSessionWithONNXData[in TensorData, out TensorData](onnxData []byte, inputNames, outputNames []string) (*DynamicSession[in, out], error) {
+func NewDynamicSessionWithONNXData[in TensorData, out TensorData](onnxData []byte, inputNames,
+	outputNames []string) (*DynamicSession[in, out], error) {
 	s, err := NewDynamicAdvancedSessionWithONNXData(onnxData, inputNames, outputNames, nil)
 	if err != nil {
 		return nil, err
@@ -102,13 +106,16 @@ type TrainingInputOutputNames struct {
 
 // The following functions and methods return [TrainingAPIRemovedError].
 
-func GetInputOutputNames(checkpointStatePath string, trainingModelPath string, evalModelPath string) (*TrainingInputOutputNames, error) {
+func GetInputOutputNames(checkpointStatePath string, trainingModelPath string,
+	evalModelPath string) (*TrainingInputOutputNames, error) {
 	return nil, TrainingAPIRemovedError
 }
-func NewTrainingSession(checkpointStatePath, trainingModelPath, evalModelPath, optimizerModelPath string, inputs, outputs []Value, options *SessionOptions) (*TrainingSession, error) {
+func NewTrainingSession(checkpointStatePath, trainingModelPath, evalModelPath, optimizerModelPath string, inputs,
+	outputs []Value, options *SessionOptions) (*TrainingSession, error) {
 	return nil, TrainingAPIRemovedError
 }
-func NewTrainingSessionWithOnnxData(checkpointData, trainingData, evalData, optimizerData []byte, inputs, outputs []Value, options *SessionOptions) (*TrainingSession, error) {
+func NewTrainingSessionWithOnnxData(checkpointData, trainingData, evalData, optimizerData []byte, inputs,
+	outputs []Value, options *SessionOptions) (*TrainingSession, error) {
 	return nil, TrainingAPIRemovedError
 }
 func (s *TrainingSession) TrainStep() error     { return TrainingAPIRemovedError }

@@ -205,7 +205,8 @@ func infoOf(p graph.Port) InputOutputInfo {
 	if p.Labels.IsMap() {
 		return InputOutputInfo{Name: p.Name, OrtValueType: ONNXTypeSequence}
 	}
-	info := InputOutputInfo{Name: p.Name, OrtValueType: ONNXTypeTensor, DataType: elementTypeOf(p.DType), Dimensions: Shape{}}
+	info := InputOutputInfo{Name: p.Name, OrtValueType: ONNXTypeTensor, DataType: elementTypeOf(p.DType),
+		Dimensions: Shape{}}
 	if p.Labels.Strings != nil {
 		info.DataType = TensorElementDataTypeString
 	}

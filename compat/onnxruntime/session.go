@@ -21,7 +21,8 @@ type session struct {
 
 // newSession compiles a model for outputs by name, or for all outputs if there are no names. shapes are those of the
 // inputs of all runs, or nil: if the model does not have them, a run will say so.
-func newSession(from source, inputNames, outputNames []string, shapes map[string][]int, options *SessionOptions) (*session, error) {
+func newSession(from source, inputNames, outputNames []string, shapes map[string][]int,
+	options *SessionOptions) (*session, error) {
 	g, err := from.graph(shapes)
 	if err != nil && shapes != nil {
 		g, err = from.graph(nil)
@@ -98,7 +99,8 @@ func unknown(kind, name string, names []string) error {
 }
 
 // run runs the model. It writes to the memory of the values of outputs, and sets those that are nil.
-func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, outputNames []string, outputs []Value) error {
+func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, outputNames []string,
+	outputs []Value) error {
 	if s == nil {
 		return errors.New("the session was destroyed")
 	}
@@ -215,7 +217,8 @@ type AdvancedSession struct {
 	inputs, outputs         []Value
 }
 
-func newAdvancedSession(from source, inputNames, outputNames []string, inputs, outputs []Value, options *SessionOptions) (*AdvancedSession, error) {
+func newAdvancedSession(from source, inputNames, outputNames []string, inputs, outputs []Value,
+	options *SessionOptions) (*AdvancedSession, error) {
 	switch {
 	case len(inputs) == 0:
 		return nil, errors.New("no inputs were provided")
@@ -242,16 +245,19 @@ func newAdvancedSession(from source, inputNames, outputNames []string, inputs, o
 	if err != nil {
 		return nil, fmt.Errorf("error creating session: %w", err)
 	}
-	return &AdvancedSession{s, slices.Clone(inputNames), slices.Clone(outputNames), slices.Clone(inputs), slices.Clone(outputs)}, nil
+	return &AdvancedSession{s, slices.Clone(inputNames), slices.Clone(outputNames), slices.Clone(inputs),
+		slices.Clone(outputs)}, nil
 }
 
 // NewAdvancedSession returns a session of the model in a file.
-func NewAdvancedSession(onnxFilePath string, inputNames, outputNames []string, inputs, outputs []Value, options *SessionOptions) (*AdvancedSession, error) {
+func NewAdvancedSession(onnxFilePath string, inputNames, outputNames []string, inputs, outputs []Value,
+	options *SessionOptions) (*AdvancedSession, error) {
 	return newAdvancedSession(source{path: onnxFilePath}, inputNames, outputNames, inputs, outputs, options)
 }
 
 // NewAdvancedSessionWithONNXData returns a session of a model.
-func NewAdvancedSessionWithONNXData(onnxData []byte, inputNames, outputNames []string, inputs, outputs []Value, options *SessionOptions) (*AdvancedSession, error) {
+func NewAdvancedSessionWithONNXData(onnxData []byte, inputNames, outputNames []string, inputs, outputs []Value,
+	options *SessionOptions) (*AdvancedSession, error) {
 	return newAdvancedSession(source{data: onnxData}, inputNames, outputNames, inputs, outputs, options)
 }
 
@@ -285,7 +291,8 @@ type DynamicAdvancedSession struct {
 	inputNames, outputNames []string
 }
 
-func newDynamicAdvancedSession(from source, inputNames, outputNames []string, options *SessionOptions) (*DynamicAdvancedSession, error) {
+func newDynamicAdvancedSession(from source, inputNames, outputNames []string,
+	options *SessionOptions) (*DynamicAdvancedSession, error) {
 	s, err := newSession(from, inputNames, outputNames, nil, options)
 	if err != nil {
 		return nil, fmt.Errorf("error creating session: %w", err)
@@ -294,12 +301,14 @@ func newDynamicAdvancedSession(from source, inputNames, outputNames []string, op
 }
 
 // NewDynamicAdvancedSession returns a session of the model in a file. Without names, only RunWithBinding can be called.
-func NewDynamicAdvancedSession(onnxFilePath string, inputNames, outputNames []string, options *SessionOptions) (*DynamicAdvancedSession, error) {
+func NewDynamicAdvancedSession(onnxFilePath string, inputNames, outputNames []string,
+	options *SessionOptions) (*DynamicAdvancedSession, error) {
 	return newDynamicAdvancedSession(source{path: onnxFilePath}, inputNames, outputNames, options)
 }
 
 // NewDynamicAdvancedSessionWithONNXData returns a session of a model.
-func NewDynamicAdvancedSessionWithONNXData(onnxData []byte, inputNames, outputNames []string, options *SessionOptions) (*DynamicAdvancedSession, error) {
+func NewDynamicAdvancedSessionWithONNXData(onnxData []byte, inputNames, outputNames []string,
+	options *SessionOptions) (*DynamicAdvancedSession, error) {
 	return newDynamicAdvancedSession(source{data: onnxData}, inputNames, outputNames, options)
 }
 
@@ -314,7 +323,8 @@ func (s *DynamicAdvancedSession) RunWithOptions(inputs, outputs []Value, opts *R
 		return fmt.Errorf("the session has %d input names, but Run was called with %d inputs", len(s.inputNames), len(inputs))
 	}
 	if s.session != nil && len(outputs) != len(s.outputNames) {
-		return fmt.Errorf("the session has %d output names, but Run was called with %d outputs", len(s.outputNames), len(outputs))
+		return fmt.Errorf("the session has %d output names, but Run was called with %d outputs", len(s.outputNames),
+			len(outputs))
 	}
 	return s.session.run(opts, s.inputNames, inputs, s.outputNames, outputs)
 }

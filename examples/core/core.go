@@ -4,8 +4,8 @@
 //
 //	go run ./examples/core examples/models/residual.json
 //
-// It reads from top to bottom: metas, the rule for strides, the graph, loops, the run. load.go reads files. All values are
-// float32.
+// It reads from top to bottom: metas, the rule for strides, the graph, loops, the run. load.go reads files. All values
+// are float32.
 package main
 
 import (
@@ -243,8 +243,9 @@ var formats = map[string]func(shape []int) Meta{"contiguous": rowMajor, "channel
 // functions compute an element.
 var functions = map[string]func(x []float32) float32{
 	"add": func(x []float32) float32 { return x[0] + x[1] }, "sub": func(x []float32) float32 { return x[0] - x[1] },
-	"mul": func(x []float32) float32 { return x[0] * x[1] }, "maximum": func(x []float32) float32 { return max(x[0], x[1]) },
-	"relu": func(x []float32) float32 { return max(x[0], 0) }, "contiguous": func(x []float32) float32 { return x[0] },
+	"mul":     func(x []float32) float32 { return x[0] * x[1] },
+	"maximum": func(x []float32) float32 { return max(x[0], x[1]) },
+	"relu":    func(x []float32) float32 { return max(x[0], 0) }, "contiguous": func(x []float32) float32 { return x[0] },
 }
 
 // propagate infers all metas in order. It elides a `contiguous` whose operand has the format, and inserts one before an
@@ -452,6 +453,7 @@ func (g *Graph) summarize() {
 		for _, x := range data {
 			sum += float64(x)
 		}
-		fmt.Printf("%s: min %.6g, max %.6g, mean %.6g\n", out.Name, slices.Min(data), slices.Max(data), sum/float64(len(data)))
+		fmt.Printf("%s: min %.6g, max %.6g, mean %.6g\n", out.Name, slices.Min(data), slices.Max(data),
+			sum/float64(len(data)))
 	}
 }

@@ -116,8 +116,8 @@ func compareTied(t *testing.T, g *graph.Graph, p *graphrun.Program) {
 	}
 }
 
-// TestConvolutionsOfViews multiplies a weight and its transposes by every implementation: packed forms that do not state
-// the layout of their operand are not shared.
+// TestConvolutionsOfViews multiplies a weight and its transposes by every implementation: packed forms that do not
+// state the layout of their operand are not shared.
 func TestConvolutionsOfViews(t *testing.T) {
 	w := tensor.Zeros(tensor.Float32, 16, 16, 3, 3)
 	x := tensor.Zeros(tensor.Float32, 1, 16, 8, 8)

@@ -84,9 +84,12 @@ type Program struct {
 	nondegenerateFound bool
 	nondegenerateSizes []int
 
-	defaults    []*graph.Value // the inputs with defaults
-	scalars     []string       // names of the inputs that are declared as scalars
-	overridable *overridable   // nil if no default is a constant of the program
+	defaults        []*graph.Value // the inputs with defaults
+	scalars         []string       // names of the inputs that are declared as scalars
+	portsOnce       sync.Once      // guards inputs and outputs: see Ports
+	inputs, outputs []graph.Port
+
+	overridable *overridable // nil if no default is a constant of the program
 
 	copyPricesOnce sync.Once
 	copyPrices     *copyPrices // see WithoutCopy
@@ -268,8 +271,8 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 	return binding.withFailed(err)
 }
 
-// Ports describes the inputs and outputs of a run: those of the graph as the caller gave it, with defaults as inputs. It
-// infers the graph for unknown sizes. It returns nil for a program that was not compiled.
+// Ports describes the inputs and outputs of a run: those of the graph as the caller gave it, with defaults as inputs.
+// It infers the graph for unknown sizes. It returns nil for a program that was not compiled.
 func (p *Program) Ports() (inputs, outputs []graph.Port) {
 	g := p.sourceGraph()
 	if g == nil {
@@ -278,8 +281,8 @@ func (p *Program) Ports() (inputs, outputs []graph.Port) {
 	if p.overridable != nil {
 		g = p.overridable.graph
 	}
-	inputs, outputs, _ = g.Ports(p.options.Sizes) // the sizes are valid: the program was made with them
-	return inputs, outputs
+	p.portsOnce.Do(func() { p.inputs, p.outputs, _ = g.Ports(p.options.Sizes) }) // the program was made with these sizes
+	return slices.Clone(p.inputs), slices.Clone(p.outputs)
 }
 
 // Metadata returns the metadata of the graph. It returns nil for a program that was not compiled.

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command sizes measures runs whose sizes change from run to run, as those of a decoder or of a server of text. It prints
-// JSON: the median CPU time in milliseconds of the first run at each size, and of the same run repeated, without the
-// first two sizes, which compile, and the anonymous memory of the process. ort.js measures ONNX Runtime in the same way.
-// Run the two in turns, several times:
+// Command sizes measures runs whose sizes change from run to run, as those of a decoder or of a server of text. It
+// prints JSON: the median CPU time in milliseconds of the first run at each size, and of the same run repeated, without
+// the first two sizes, which compile, and the anonymous memory of the process. ort.js measures ONNX Runtime in the same
+// way. Run the two in turns, several times:
 //
 //	(cd scripts/sizes && npm install --ignore-scripts onnxruntime-node)
 //	go build -o sizes ./scripts/sizes

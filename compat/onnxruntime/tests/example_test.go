@@ -33,7 +33,8 @@ func sums() []byte {
 
 // A session for inputs of any number of rows, whose outputs are allocated by the run.
 func Example_dynamicAdvancedSession() {
-	model := modelOf(input("rows", ort.TensorElementDataTypeInt32, "N", 3), output("sums", ort.TensorElementDataTypeInt32, "N"),
+	model := modelOf(input("rows", ort.TensorElementDataTypeInt32, "N", 3), output("sums",
+		ort.TensorElementDataTypeInt32, "N"),
 		node("ReduceSum", "rows axes", "sums", attribute("keepdims", 0)),
 		message{}.bytes(5, message{}.int(1, 1).int(2, ort.TensorElementDataTypeInt64).text(8, "axes").int(7, 1)))
 	session := must(ort.NewDynamicAdvancedSessionWithONNXData(model, []string{"rows"}, []string{"sums"}, nil))
@@ -65,7 +66,8 @@ func Example_float16() {
 	check(session.Run([]ort.Value{x}, outputs))
 	y := outputs[0].(*ort.CustomDataTensor)
 	fmt.Println(ort.TensorElementDataType(y.DataType()))
-	fmt.Printf("%#x %#x\n", binary.LittleEndian.Uint16(y.GetData()), binary.LittleEndian.Uint16(y.GetData()[2:])) // 2 and -4
+	fmt.Printf("%#x %#x\n", binary.LittleEndian.Uint16(y.GetData()),
+		binary.LittleEndian.Uint16(y.GetData()[2:])) // 2 and -4
 	// Output:
 	// ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16
 	// 0x4000 0xc400
@@ -73,11 +75,13 @@ func Example_float16() {
 
 // A classifier as scikit-learn exports it: a label and a map of probabilities for each row.
 func Example_sequenceOfMaps() {
-	model := modelOf(input("X", float, "N", 2), output("label", ort.TensorElementDataTypeInt64, "N"), maps("probabilities", ort.TensorElementDataTypeInt64),
+	model := modelOf(input("X", float, "N", 2), output("label", ort.TensorElementDataTypeInt64, "N"),
+		maps("probabilities", ort.TensorElementDataTypeInt64),
 		node("ai.onnx.ml:Normalizer", "X", "p", attribute("norm", "L1")),
 		node("ArgMax", "p", "label", attribute("axis", 1), attribute("keepdims", 0)),
 		node("ai.onnx.ml:ZipMap", "p", "probabilities", attribute("classlabels_int64s", []int64{20, 10})))
-	session := must(ort.NewDynamicAdvancedSessionWithONNXData(model, []string{"X"}, []string{"label", "probabilities"}, nil))
+	session := must(ort.NewDynamicAdvancedSessionWithONNXData(model, []string{"X"}, []string{"label", "probabilities"},
+		nil))
 	defer session.Destroy()
 	x := must(ort.NewTensor(ort.NewShape(2, 2), []float32{1, 3, 3, 1}))
 	outputs := []ort.Value{nil, nil}
@@ -126,7 +130,8 @@ func Example_classifier() {
 
 // Boxes of a detector of the YOLO family: the output [1, 4 + classes, boxes] has a column for each box.
 func Example_detector() {
-	model := modelOf(input("features", float, 1, 6, 4), output("output0", float, 1, 6, 4), node("Identity", "features", "output0"))
+	model := modelOf(input("features", float, 1, 6, 4), output("output0", float, 1, 6, 4), node("Identity", "features",
+		"output0"))
 	features := must(ort.NewTensor(ort.NewShape(1, 6, 4), []float32{
 		10, 11, 50, 80, // centers
 		10, 10, 50, 80,

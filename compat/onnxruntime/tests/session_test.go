@@ -86,14 +86,16 @@ func TestErrorsOfRuns(t *testing.T) {
 	fails(t, create([]string{"x", "q"}, nil), `no input "q"`, "x, y")
 	fails(t, create(nil, []string{"q"}), `no output "q"`, "z, w")
 	fails(t, create(nil, []string{"z", "z"}), `output "z" is given twice`)
-	_, err = ort.NewAdvancedSession(filepath.Join(t.TempDir(), "absent.onnx"), []string{"x"}, []string{"z"}, []ort.Value{x}, []ort.Value{z}, nil)
+	_, err = ort.NewAdvancedSession(filepath.Join(t.TempDir(), "absent.onnx"), []string{"x"}, []string{"z"},
+		[]ort.Value{x}, []ort.Value{z}, nil)
 	fails(t, err, "absent.onnx")
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	_, err = ort.NewDynamicAdvancedSessionWithONNXData(nil, nil, nil, nil)
 	fails(t, err, "no ONNX data")
-	_, err = ort.NewAdvancedSessionWithONNXData(adder(), []string{"x", "y"}, []string{"z"}, []ort.Value{x, x}, []ort.Value{nil}, nil)
+	_, err = ort.NewAdvancedSessionWithONNXData(adder(), []string{"x", "y"}, []string{"z"}, []ort.Value{x, x},
+		[]ort.Value{nil}, nil)
 	fails(t, err, `output "z" is nil`)
 	missing := dynamic(adder(), "x", "z")
 	fails(t, missing.Run([]ort.Value{x}, []ort.Value{nil}), "y", "missing")
@@ -111,7 +113,8 @@ func TestModelOfExample(t *testing.T) {
 // A shape that the model does not have is the error of a run, as in the original.
 func TestWrongShapeOfAdvancedSession(t *testing.T) {
 	x, out := must(ort.NewEmptyTensor[float32](ort.NewShape(2, 4))), must(ort.NewScalar[float32](0))
-	s := must(ort.NewAdvancedSessionWithONNXData(sums(), []string{"x"}, []string{"sum"}, []ort.Value{x}, []ort.Value{out}, nil))
+	s := must(ort.NewAdvancedSessionWithONNXData(sums(), []string{"x"}, []string{"sum"}, []ort.Value{x},
+		[]ort.Value{out}, nil))
 	fails(t, s.Run(), `"x"`, "[2, 4]", "[1, 4]")
 }
 
@@ -119,7 +122,8 @@ func TestNotInitialized(t *testing.T) {
 	check(ort.DestroyEnvironment())
 	defer func() { check(ort.InitializeEnvironment()) }()
 	_, err := ort.NewEmptyTensor[float32](ort.NewShape(1))
-	for _, err := range []error{err, ort.DestroyEnvironment(), ort.EnableTelemetry(), ort.SetEnvironmentLogLevel(ort.LoggingLevelInfo)} {
+	for _, err := range []error{err, ort.DestroyEnvironment(), ort.EnableTelemetry(),
+		ort.SetEnvironmentLogLevel(ort.LoggingLevelInfo)} {
 		if !errors.Is(err, ort.NotInitializedError) {
 			t.Error(err)
 		}
@@ -136,11 +140,14 @@ func TestNotInitialized(t *testing.T) {
 
 // Outputs that a run allocates share no memory with inputs and with each other.
 func TestAllocatedOutputs(t *testing.T) {
-	model := modelOf(input("x", float, 2, 2), output("same", float, 2, 2), output("turned", float, 2, 2), output("row", float, 2),
+	model := modelOf(input("x", float, 2, 2), output("same", float, 2, 2), output("turned", float, 2, 2), output("row",
+		float, 2),
 		node("Identity", "x", "same"), node("Transpose", "x", "turned"), node("Relu", "x", "r"),
-		node("Split", "r", "r1 r2", attribute("num_outputs", 2)), node("Flatten", "r1", "f", attribute("axis", 0)), node("Squeeze", "f", "row"))
+		node("Split", "r", "r1 r2", attribute("num_outputs", 2)), node("Flatten", "r1", "f", attribute("axis",
+			0)), node("Squeeze", "f", "row"))
 	s := dynamic(model, "x", "same turned row")
-	x, given := must(ort.NewTensor(ort.NewShape(2, 2), []float32{1, 2, 3, 4})), must(ort.NewEmptyTensor[float32](ort.NewShape(2, 2)))
+	x, given := must(ort.NewTensor(ort.NewShape(2, 2), []float32{1, 2, 3,
+		4})), must(ort.NewEmptyTensor[float32](ort.NewShape(2, 2)))
 	outputs := []ort.Value{nil, given, nil}
 	check(s.Run([]ort.Value{x}, outputs))
 	data := func(i int) []float32 { return outputs[i].(*ort.Tensor[float32]).GetData() }
@@ -177,9 +184,11 @@ func TestStrings(t *testing.T) {
 	const integer, text = ort.TensorElementDataTypeInt64, ort.TensorElementDataTypeString
 	names, numbers := []string{"cat", "dog"}, []int64{3, 5}
 	model := modelOf(input("name", text, "N"), output("number", integer, "N"), output("back", text, "N"),
-		node("ai.onnx.ml:LabelEncoder", "name", "number", attribute("keys_strings", names), attribute("values_int64s", numbers),
+		node("ai.onnx.ml:LabelEncoder", "name", "number", attribute("keys_strings", names), attribute("values_int64s",
+			numbers),
 			attribute("default_int64", -7)),
-		node("ai.onnx.ml:LabelEncoder", "number", "back", attribute("keys_int64s", numbers), attribute("values_strings", names),
+		node("ai.onnx.ml:LabelEncoder", "number", "back", attribute("keys_int64s", numbers), attribute("values_strings",
+			names),
 			attribute("default_string", "?")))
 	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(model)
 	check(err)
@@ -249,7 +258,8 @@ func TestMetadata(t *testing.T) {
 		graph, _ := m.GetGraphName()
 		domain, _ := m.GetDomain()
 		description, _ := m.GetDescription()
-		equal(t, []string{"tests", "network", "org.example", "A model of the tests."}, []string{name, graph, domain, description})
+		equal(t, []string{"tests", "network", "org.example", "A model of the tests."}, []string{name, graph, domain,
+			description})
 		equal(t, int64(7), must(m.GetVersion()))
 		equal(t, []string{"classes", "empty"}, must(m.GetCustomMetadataMapKeys()))
 		_, ok, _ := m.LookupCustomMetadataMap("empty")
@@ -262,7 +272,8 @@ func TestMetadata(t *testing.T) {
 			_ = must(m.GetVersion()) // the cut is between two fields
 		}
 	}
-	for _, broken := range []string{"\xff", "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0b\x00", "\x12\x05a", "text"} {
+	for _, broken := range []string{"\xff", "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0b\x00", "\x12\x05a",
+		"text"} {
 		_, err := ort.GetModelMetadataWithONNXData([]byte(broken))
 		fails(t, err, "not of an ONNX model")
 	}
@@ -270,7 +281,8 @@ func TestMetadata(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	o := must(ort.NewSessionOptions())
-	for _, err := range []error{o.SetIntraOpNumThreads(1), o.SetInterOpNumThreads(2), o.SetCpuMemArena(false), o.SetMemPattern(false),
+	for _, err := range []error{o.SetIntraOpNumThreads(1), o.SetInterOpNumThreads(2), o.SetCpuMemArena(false),
+		o.SetMemPattern(false),
 		o.SetExecutionMode(ort.ExecutionModeParallel), o.SetLogSeverityLevel(ort.LoggingLevelFatal), o.DisableProfiling(),
 		o.SetGraphOptimizationLevel(ort.GraphOptimizationLevelEnableAll), o.AddSessionConfigEntry("a", "b"),
 		o.AppendExecutionProvider("CPUExecutionProvider", nil)} {
@@ -284,14 +296,16 @@ func TestOptions(t *testing.T) {
 	fails(t, o.SetGraphOptimizationLevel(5), "5")
 	_, errCUDA := ort.NewCUDAProviderOptions()
 	_, errTensorRT := ort.NewTensorRTProviderOptions()
-	for provider, err := range map[string]error{"CUDA": errCUDA, "TensorRT": errTensorRT, "CoreML": o.AppendExecutionProviderCoreMLV2(nil),
+	for provider, err := range map[string]error{"CUDA": errCUDA, "TensorRT": errTensorRT,
+		"CoreML":   o.AppendExecutionProviderCoreMLV2(nil),
 		"DirectML": o.AppendExecutionProviderDirectML(0), "QNN": o.AppendExecutionProvider("QNN", nil)} {
 		fails(t, err, provider, "remove the call")
 	}
 	fails(t, o.EnableProfiling("p"), "graphrun bench")
 	fails(t, o.SetOptimizedModelFilePath("p"), "remove this call")
 	x, z := vector[float32](1), vector[float32](0)
-	s := must(ort.NewAdvancedSessionWithONNXData(adder(), []string{"x", "y"}, []string{"w"}, []ort.Value{x, x}, []ort.Value{z}, o))
+	s := must(ort.NewAdvancedSessionWithONNXData(adder(), []string{"x", "y"}, []string{"w"}, []ort.Value{x, x},
+		[]ort.Value{z}, o))
 	check(o.Destroy())
 	fails(t, o.Destroy(), "not initialized")
 	fails(t, o.AddSessionConfigEntry("a", "b"), "not initialized")
@@ -318,7 +332,8 @@ func TestIoBinding(t *testing.T) {
 	x, y, z, w := vector[float32](1), vector[float32](2), vector[float32](0), vector[float32](0)
 	fails(t, b.BindInput("q", x), `no input "q"`)
 	fails(t, b.BindOutput("x", x), `no output "x"`)
-	for _, err := range []error{b.BindInput("x", x), b.BindInput("y", x), b.BindInput("y", y), b.BindOutput("w", w), b.BindOutput("z", z)} {
+	for _, err := range []error{b.BindInput("x", x), b.BindInput("y", x), b.BindInput("y", y), b.BindOutput("w", w),
+		b.BindOutput("z", z)} {
 		check(err)
 	}
 	check(s.RunWithBinding(b))
@@ -347,7 +362,8 @@ func TestTensors(t *testing.T) {
 	for _, failing := range []struct {
 		shape ort.Shape
 		text  string
-	}{{nil, "no dimensions"}, {ort.NewShape(2, -3), "-3"}, {ort.NewShape(1<<62, 0, -1), "-1"}, {ort.NewShape(1<<62, 4), "overflows"},
+	}{{nil, "no dimensions"}, {ort.NewShape(2, -3), "-3"}, {ort.NewShape(1<<62, 0, -1), "-1"}, {ort.NewShape(1<<62, 4),
+		"overflows"},
 		{ort.NewShape(3<<40, 3<<40), "overflows"}, {ort.NewShape(1 << 50), "large"}} {
 		_, err := ort.NewEmptyTensor[float32](failing.shape)
 		fails(t, err, failing.text)
@@ -363,21 +379,26 @@ func TestTensors(t *testing.T) {
 	s.Set(5)
 	equal(t, int64(5), s.GetData())
 	equal(t, ort.Shape(nil), s.GetShape())
-	names := fmt.Sprint(ort.TensorElementDataType(ort.TensorElementDataTypeInt4), ort.TensorElementDataType(-1), ort.ONNXType(ort.ONNXTypeMap),
+	names := fmt.Sprint(ort.TensorElementDataType(ort.TensorElementDataTypeInt4), ort.TensorElementDataType(-1),
+		ort.ONNXType(ort.ONNXTypeMap),
 		ort.LoggingLevel(2), ort.GraphOptimizationLevel(99), ort.ExecutionMode(1), ort.ExecutionMode(2))
-	equal(t, "ONNX_TENSOR_ELEMENT_DATA_TYPE_INT4 Unknown tensor element data type: -1 ONNX_TYPE_MAP ORT_LOGGING_LEVEL_WARNING "+
-		"ORT_ENABLE_ALL ORT_PARALLEL Invalid/unknown execution mode: 2", names)
+	equal(t,
+		"ONNX_TENSOR_ELEMENT_DATA_TYPE_INT4 Unknown tensor element data type: -1 ONNX_TYPE_MAP ORT_LOGGING_LEVEL_WARNING "+
+			"ORT_ENABLE_ALL ORT_PARALLEL Invalid/unknown execution mode: 2", names)
 }
 
 // Every type of elements passes through a model unchanged.
 func TestElementTypes(t *testing.T) {
 	for elements := range ort.TensorElementDataType(ort.TensorElementDataTypeFloat8E4M3FN) {
-		size := map[ort.TensorElementDataType]int{1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8, 14: 8, 15: 16, 16: 2}[elements]
+		size := map[ort.TensorElementDataType]int{1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4,
+			13: 8, 14: 8, 15: 16, 16: 2}[elements]
 		if size == 0 {
 			continue
 		}
-		s := dynamic(modelOf(input("x", elements, 3), output("y", elements, 2), node("Compress", "x c", "y", attribute("axis", 0)),
-			message{}.bytes(5, message{}.int(1, 3).int(2, ort.TensorElementDataTypeBool).text(8, "c").text(9, "\x00\x01\x01"))), "x", "y")
+		s := dynamic(modelOf(input("x", elements, 3), output("y", elements, 2), node("Compress", "x c", "y",
+			attribute("axis", 0)),
+			message{}.bytes(5, message{}.int(1, 3).int(2, ort.TensorElementDataTypeBool).text(8, "c").text(9,
+				"\x00\x01\x01"))), "x", "y")
 		data := make([]byte, 3*size+1)[1:] // not aligned
 		for i := range data {
 			data[i] = byte(i % 2)
@@ -400,7 +421,8 @@ func TestElementTypes(t *testing.T) {
 
 // Scalars, tensors without elements, and an input with a default, which is no input of the model for callers.
 func TestScalarsAndDefaults(t *testing.T) {
-	model := modelOf(input("x", float, "N"), input("scale", float), weights("scale", []float32{3}), output("y", float, "N"), output("sum", float),
+	model := modelOf(input("x", float, "N"), input("scale", float), weights("scale", []float32{3}), output("y", float,
+		"N"), output("sum", float),
 		node("Mul", "x scale", "y"), node("ReduceSum", "y", "sum", attribute("keepdims", 0)))
 	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(model)
 	check(err)
@@ -442,7 +464,8 @@ func TestModelsThatAreRejected(t *testing.T) {
 	anyRank := message{}.bytes(11, message{}.text(1, "x").bytes(2, message{}.bytes(1, message{}.int(1, float))))
 	model := modelOf(anyRank, output("y", float, "N"), node("Relu", "x", "y"))
 	x, y := vector[float32](-1, 1), vector[float32](0, 0)
-	check(must(ort.NewAdvancedSessionWithONNXData(model, []string{"x"}, []string{"y"}, []ort.Value{x}, []ort.Value{y}, nil)).Run())
+	check(must(ort.NewAdvancedSessionWithONNXData(model, []string{"x"}, []string{"y"}, []ort.Value{x}, []ort.Value{y},
+		nil)).Run())
 	equal(t, []float32{0, 1}, y.GetData())
 	create := func(model []byte) error {
 		_, err := ort.NewDynamicAdvancedSessionWithONNXData(model, nil, nil, nil)

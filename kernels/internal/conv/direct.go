@@ -120,7 +120,8 @@ func directKernel(conv *convShape, algorithm convAlgorithm) (*graph.Kernel, erro
 }
 
 // newDirect chooses the tiles and their order, and generates the code, for a convolution that hasDirectCode accepts.
-// byPlanes is set if the input has the layout by planes. weight is the dtype of the panels: 16-bit floats are converted.
+// byPlanes is set if the input has the layout by planes. weight is the dtype of the panels: 16-bit floats are
+// converted.
 func newDirect(conv *convShape, dtype, weight tensor.DType, byPlanes bool) (*directConv, error) {
 	shape := newDirectShape(conv, dtype, byPlanes)
 	elemBytes := dtype.Size()

@@ -24,8 +24,8 @@ const (
 	weightPtr     = 2
 )
 
-// minHalves is the number of elements from which panels have 16-bit floats if the weight has. Smaller panels stay in the
-// caches, and converting them in every tile would take 2% to 10% of the time.
+// minHalves is the number of elements from which panels have 16-bit floats if the weight has. Smaller panels stay in
+// the caches, and converting them in every tile would take 2% to 10% of the time.
 const minHalves = 1 << 17
 
 // panelsFor returns the weight panels that an algorithm reads, or nil if it reads the weight in its own layout.

@@ -53,7 +53,7 @@ var Gather = kit.Define[*gatherAttrs](graph.Op{
 	Facts: graph.Facts{ConstantsByAddress: true, WritesAnyDenseLayout: true, SelectsElements: true,
 		Parallel: kit.LoopsExcept(func(c *graph.Call) []int { return []int{kit.Attrs[*gatherAttrs](c).Dim} })},
 	Lowerings: graph.Lowerings{
-		Impls: gatherImpls(byElement, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(byElement, readsView, func(c *graph.Call) (*graph.Kernel, error) {
 			dim, err := tensor.WrapDim(kit.Attrs[*gatherAttrs](c).Dim, c.Meta(0).Rank())
 			if err != nil {
 				return nil, err
@@ -279,8 +279,8 @@ var Take = kit.Define[*kit.EmptyAttrs](graph.Op{
 	},
 	Facts: graph.Facts{Parallel: takeLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: withoutView(gatherImpls(byElement,
-			func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil })),
+		Impls: gatherImpls(byElement, nil,
+			func(c *graph.Call) (*graph.Kernel, error) { return takeKernel(c, c.Meta(1)), nil }),
 	},
 })
 

@@ -19,13 +19,15 @@ const (
 	bySlice
 )
 
-// gatherImpls returns the implementation of an op that gathers.
-func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
+// gatherImpls returns the implementation of an op that gathers. view is [graph.Impl.ReadsView]; nil: it reads no packed
+// data.
+func gatherImpls(unit gatherUnit, view func(*graph.Call, int) bool,
+	lower func(c *graph.Call) (*graph.Kernel, error)) []graph.Impl {
 	impl := graph.Impl{Name: "elements", Doc: "Looks elements up one by one."}
 	if unit == bySlice {
 		impl = graph.Impl{Name: "slices", Doc: "Copies slices, one for each index."}
 	}
-	impl.Lower, impl.ReadsView = lower, readsView
+	impl.Lower, impl.ReadsView = lower, view
 	// The forms of the kernel, from which device compilers generate their kernels.
 	impl.Forms = func(call *graph.Call) ([]graph.Form, error) {
 		kernel, err := lower(call)
@@ -40,18 +42,10 @@ func gatherImpls(unit gatherUnit, lower func(c *graph.Call) (*graph.Kernel, erro
 	return []graph.Impl{impl}
 }
 
-// withoutView returns implementations that do not read packed data.
-func withoutView(impls []graph.Impl) []graph.Impl {
-	for i := range impls {
-		impls[i].ReadsView = nil
-	}
-	return impls
-}
-
 // gatherWork returns the work of a call, which is the same for every walk (order of the loops). It assumes that the
-// number of bytes read from operand 0 is the number of bytes of the result. A packed operand 0 ([graph.Packed.View]) has
-// the same price, as the price of a node does not depend on what is packed later. Its rows are read with strides, which
-// takes up to 4 times as long: 1 to 2 us for a row of 1024.
+// number of bytes read from operand 0 is the number of bytes of the result. A packed operand 0 ([graph.Packed.View])
+// has the same price, as the price of a node does not depend on what is packed later. Its rows are read with strides,
+// which takes up to 4 times as long: 1 to 2 us for a row of 1024.
 func gatherWork(call *graph.Call, unit gatherUnit) graph.Work {
 	work := graph.Work{StartedSteps: 1}
 	for i := 1; i < len(call.In); i++ {

@@ -32,7 +32,7 @@ var IndexSelect = kit.Define[*dimAttrs](graph.Op{
 	},
 	Facts: graph.Facts{ConstantsByAddress: true, Parallel: indexSelectLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(bySlice, readsView, func(c *graph.Call) (*graph.Kernel, error) {
 			self := c.Meta(0)
 			dim, err := tensor.WrapDim(kit.Attrs[*dimAttrs](c).Dim, self.Rank())
 			if err != nil {
@@ -125,7 +125,7 @@ var Embedding = kit.Define[*embeddingAttrs](graph.Op{
 	},
 	Facts: graph.Facts{ConstantsByAddress: true, Parallel: embeddingLoops, WritesAnyDenseLayout: true, SelectsElements: true},
 	Lowerings: graph.Lowerings{
-		Impls: gatherImpls(bySlice, func(c *graph.Call) (*graph.Kernel, error) {
+		Impls: gatherImpls(bySlice, readsView, func(c *graph.Call) (*graph.Kernel, error) {
 			const rowDim = 0
 			rows := lookupAlong(tableMeta(c), c.Meta(1), rowDim)
 			rows.fromStart = true

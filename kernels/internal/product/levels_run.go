@@ -76,8 +76,8 @@ const (
 
 // algorithm returns the algorithm of a product. It is chosen when the number of rows is known, not when a plan is made:
 // the prompt of a decoder and its steps follow one plan. It depends on the rows alone, so that results have the same
-// bits on all processors. With AVX2, thinLevels takes 1.0, 1.2, 1.35 and 1.4 times as long as tiledLevels for 16, 24, 64
-// and 128 rows; with AVX-512 0.6, 0.65, 0.9 and 1.
+// bits on all processors. With AVX2, thinLevels takes 1.0, 1.2, 1.35 and 1.4 times as long as tiledLevels for 16, 24,
+// 64 and 128 rows; with AVX-512 0.6, 0.65, 0.9 and 1.
 func (shape *levelShape) algorithm() levelAlgorithm {
 	if shape.m <= maxThinRows {
 		return thinLevels

@@ -34,8 +34,9 @@ var LinearBlocks = kit.Define[*linearBlocksAttrs](graph.Op{
 	Facts: graph.Facts{ConstantsByAddress: true, Parallel: linearLoops, Flops: linearBlocksFlops,
 		FixedLayoutReason: "vectors hold the sums of adjacent columns"},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{
-		{Name: "tiled", Doc: "Multiplies panels by register tiles. For few rows, tiles read integers, and scale the sums of " +
-			"blocks. For many rows, parts of panels are first converted to float32, in the cache.", Epilogues: true,
+		{Name: "tiled",
+			Doc: "Multiplies panels by register tiles. For few rows, tiles read integers, and scale the sums of " +
+				"blocks. For many rows, parts of panels are first converted to float32, in the cache.", Epilogues: true,
 			Walks: levelWalks, Read: readLevels, Work: levelWork, Pack: packLevels, Lower: lowerLevels},
 		{Name: "loops", Doc: "Converts one row of weight at a time, and multiplies by plain loops.", Read: readLevels,
 			Work: blockLoopsWork, Lower: lowerBlockLoops},

@@ -219,8 +219,8 @@ func (im *importer) convertAtHints(f *frame) (*Conversion, error) {
 }
 
 // rebind gives symbols their default sizes, which apply until a caller binds the symbols: those of [imageSizes], if the
-// graph accepts them, or else the graph's own defaults. If the graph rejects these, too, the sizes for which it was built
-// become the default sizes.
+// graph accepts them, or else the graph's own defaults. If the graph rejects these, too, the sizes for which it was
+// built become the default sizes.
 func rebind(g *graph.Graph, sizes map[string]int) error {
 	if len(g.Symbols) == 0 {
 		return nil
