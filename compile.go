@@ -36,14 +36,11 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 //
 // Compile fails if no implementation supports a node. The error names the node and its place in the file. It returns a
 // [*PinError] for a pin that cannot be met, and a [*MemoryError] if a run would exceed the memory limit.
-func Compile(g *graph.Graph, o Options) (*Program, error) {
-	return CompileContext(context.Background(), g, o)
-}
-
-// CompileContext is [Compile] with a context: if ctx ends, CompileContext stops. The error then names the interrupted
-// stage and wraps [context.Cause]. Strategies find the context in [layout.Problem.Context]. The program does not keep
-// the context: planning within a run ends with the context of the run.
-func CompileContext(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
+//
+// If ctx ends, Compile stops. The error then names the interrupted stage and wraps [context.Cause]. Strategies find the
+// context in [layout.Problem.Context]. The program does not keep the context: planning within a run ends with the
+// context of the run.
+func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 	if o.Cache != nil && g != nil && !usesCatalogue(g) {
 		o.Cache = nil // see Options.Cache
 	}

@@ -1,15 +1,15 @@
 // Package graphrun runs dataflow graphs over strided tensors, with the layout rules of PyTorch. It loads, compiles and
 // runs graphs. The packages that it uses are also public.
 //
-//	g, err := graphrun.Load("model.onnx")                     // or a graph file, .json
-//	p, err := graphrun.Compile(g, graphrun.Options{})         // the zero Options are good defaults
+//	g, err := graphrun.Load(ctx, "model.onnx")                // or a graph file, .json
+//	p, err := graphrun.Compile(ctx, g, graphrun.Options{})    // the zero Options are good defaults
 //	x, err := tensor.FromSlice(pixels, 1, 3, 224, 224)        // shares the memory of the slice
 //	out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": x}) // from any number of goroutines
-//	scores, err := tensor.Data[float32](out["y"])             // shares the memory of the tensor
+//	scores := tensor.Data[float32](out["y"])                  // shares the memory of the tensor
 //
-// [Program.Inputs] and [Program.Outputs] have the names, dtypes and shapes. [Run] compiles and runs a graph once.
-// [Program.RunInto] writes results into tensors of the caller, and [tensor.Tensor.Release] returns the memory of
-// results to their program.
+// Each call stops if ctx ends. [Program.Inputs] and [Program.Outputs] have the names, dtypes and shapes. [Run] compiles
+// and runs a graph once. [Program.RunInto] writes results into tensors of the caller, and [tensor.Tensor.Release]
+// returns the memory of results to their program.
 //
 // # Graphs
 //
@@ -35,8 +35,9 @@
 //
 // # Errors
 //
-// Mistakes in files and calls are returned as errors that name the place or the node. Only the functions of package
-// op panic, if no argument is a value of a graph. A run that needs more memory than is available fails before it
-// starts with a [MemoryError]. With [Options.KeepGoing] a run returns the outputs that can be computed, and its error
-// is an [Incomplete] that traces every missing output to the failed node.
+// Mistakes in files and calls are returned as errors that name the place or the node. Only [tensor.Data] panics, on a
+// tensor of another dtype or layout, and the functions of package op, if no argument is a value of a graph. A run that
+// needs more memory than is available fails before it starts with a [MemoryError]. With [Options.KeepGoing] a run
+// returns the outputs that can be computed, and its error is an [Incomplete] that traces every missing output to the
+// failed node.
 package graphrun

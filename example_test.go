@@ -25,9 +25,9 @@ func check(err error) {
 // A graph file is loaded, compiled and run. Its batch size is a symbol, which takes its size from the
 // inputs of each run.
 func Example() {
-	g, err := graphrun.Load("examples/models/residual.json")
+	g, err := graphrun.Load(ctx, "examples/models/residual.json")
 	check(err)
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	check(err)
 	for _, n := range []int{1, 3} {
 		out, err := p.Run(context.Background(), map[string]*tensor.Tensor{
@@ -57,9 +57,9 @@ func ExampleRun() {
 
 // Options choose a strategy, demand layouts and fix sizes.
 func ExampleCompile() {
-	g, err := graphrun.Load("examples/models/residual.json")
+	g, err := graphrun.Load(ctx, "examples/models/residual.json")
 	check(err)
-	p, err := graphrun.Compile(g, graphrun.Options{
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{
 		Strategy: graphrun.ChannelsLast,
 		Sizes:    map[string]int{"N": 4},
 		Pins:     map[string]graph.Pin{"conv2": {Format: tensor.Contiguous}},
@@ -92,10 +92,10 @@ func (rowMajorImages) Choose(p *layout.Problem) (*layout.Assignment, error) {
 
 // A strategy is an interface: anybody's own is as good as those that are always there.
 func ExampleOptions_strategy() {
-	g, err := graphrun.Load("examples/models/residual.json")
+	g, err := graphrun.Load(ctx, "examples/models/residual.json")
 	check(err)
 	for _, s := range []graphrun.Strategy{graphrun.Propagate, graphrun.Optimal, rowMajorImages{}} {
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, NoFusion: true})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: s, NoFusion: true})
 		check(err)
 		fmt.Printf("%s: %d copies\n", s.Name(), len(p.Report().Copies))
 	}
@@ -107,9 +107,9 @@ func ExampleOptions_strategy() {
 
 // The report lists the steps, the copies and the dropped nodes, with reasons.
 func ExampleProgram_Report() {
-	g, err := graphrun.Load("examples/models/residual.json")
+	g, err := graphrun.Load(ctx, "examples/models/residual.json")
 	check(err)
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Propagate, NoFusion: true})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: graphrun.Propagate, NoFusion: true})
 	check(err)
 	r := p.Report()
 	for _, s := range r.Steps {

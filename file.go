@@ -37,10 +37,7 @@ type File struct {
 }
 
 // Open reads a graph file or an ONNX model: see [Loader.Load].
-func (l Loader) Open(name string) (*File, error) { return l.OpenContext(context.Background(), name) }
-
-// OpenContext is [Loader.Open] with a context: see [LoadContext].
-func (l Loader) OpenContext(ctx context.Context, name string) (*File, error) {
+func (l Loader) Open(ctx context.Context, name string) (*File, error) {
 	switch {
 	case ctx == nil:
 		return nil, program.ErrNoContext
@@ -205,7 +202,7 @@ func (f *File) CheckRows(ctx context.Context) error {
 	if f == nil || f.rows == nil {
 		return nil
 	}
-	_, err := f.GraphContext(ctx)
+	_, err := f.Graph(ctx)
 	return err
 }
 
@@ -219,12 +216,8 @@ func (f *File) Symbols() map[string]graph.Bounds {
 
 // Graph returns the graph for [Loader.Sizes] and [Loader.Shapes], before inference. Call [Infer] next, or
 // [graph.Graph.InferAll] to continue past mistakes. Graph may be called once. With [Loader.KeepGoing] it may return
-// both a graph and an error.
-func (f *File) Graph() (*graph.Graph, error) { return f.GraphContext(context.Background()) }
-
-// GraphContext is [File.Graph] with a context: see [LoadContext]. After an interruption, GraphContext may be called
-// again.
-func (f *File) GraphContext(ctx context.Context) (*graph.Graph, error) {
+// both a graph and an error. If ctx ends, Graph stops (see [Load]), and may be called again.
+func (f *File) Graph(ctx context.Context) (*graph.Graph, error) {
 	if ctx == nil {
 		return nil, program.ErrNoContext
 	}

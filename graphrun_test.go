@@ -99,7 +99,7 @@ func TestLoadTellsFiles(t *testing.T) {
 		"\"nodes\": [{\"name\": \"y\", \"op\": \"relu\", \"inputs\": [\"x\"]}], \"outputs\": [\"y\"]}")
 	for name, data := range map[string][]byte{"m.onnx": model, "M.ONNX": model, "m.bin": model, "m": model,
 		"g.json": text, "g.JSON": text, "g.txt": text, "g": text} {
-		g, err := graphrun.Load(write(t, name, data))
+		g, err := graphrun.Load(ctx, write(t, name, data))
 		if assert.NoError(t, err, name) {
 			assert.Equal(t, []string{"x"}, []string{g.Inputs[0].Name}, name)
 			assert.Equal(t, tensor.New(tensor.Float32, 2, 3), g.Value("y").Meta, name)
@@ -110,11 +110,11 @@ func TestLoadTellsFiles(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing.json")
-	_, err := graphrun.Load(missing)
+	_, err := graphrun.Load(ctx, missing)
 	assert.EqualError(t, err, missing+": there is no such file")
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	folder := t.TempDir()
-	_, err = graphrun.Load(folder)
+	_, err = graphrun.Load(ctx, folder)
 	assert.EqualError(t, err, folder+": this is a folder, not a file")
 	for name, c := range map[string]struct{ data, want string }{
 		"empty.json": {"", ":1:1: the file is empty"},
@@ -126,7 +126,7 @@ func TestLoadRefuses(t *testing.T) {
 "outputs": [{"value": "x", "memory_format": "channels_last"}]}`, ":2:"},
 	} {
 		path := write(t, name, []byte(c.data))
-		_, err := graphrun.Load(path)
+		_, err := graphrun.Load(ctx, path)
 		if assert.Error(t, err, name) {
 			assert.Contains(t, err.Error(), path)
 			assert.Contains(t, err.Error(), c.want)
@@ -140,7 +140,7 @@ func TestLoadTellsAllMistakes(t *testing.T) {
 "nodes": [{"name": "a", "op": "view", "inputs": ["x"], "attrs": {"size": [5]}},
  {"name": "b", "op": "relu", "inputs": ["a"]},
  {"name": "c", "op": "view", "inputs": ["x"], "attrs": {"size": [7]}}], "outputs": ["b", "c"]}`))
-	_, err := graphrun.Load(path)
+	_, err := graphrun.Load(ctx, path)
 	var all graph.Errors
 	require.ErrorAs(t, err, &all)
 	require.Len(t, all, 2)
@@ -151,7 +151,7 @@ func TestLoadTellsAllMistakes(t *testing.T) {
 func TestLoaderSizes(t *testing.T) {
 	shapes := map[string][]int{"image": {5, 8, 16, 16}}
 	for _, l := range []graphrun.Loader{{Sizes: map[string]int{"N": 5}}, {Shapes: shapes}} {
-		g, err := l.Load(residual)
+		g, err := l.Load(ctx, residual)
 		require.NoError(t, err)
 		assert.Equal(t, []int{5, 8, 16, 16}, g.Outputs[0].Value.Meta.Shape)
 		assert.Empty(t, g.Assumed())
@@ -163,14 +163,14 @@ func TestLoaderSizes(t *testing.T) {
 		`a shape is given for "imag", but the file has no such input; did you mean image?`: {Shapes: map[string][]int{"imag": {5}}},
 		`N=65 is outside its bounds: min 1, max 64`:                                        {Sizes: map[string]int{"N": 65}},
 	} {
-		_, err := l.Load(residual)
+		_, err := l.Load(ctx, residual)
 		assert.EqualError(t, err, residual+": "+want)
 	}
 }
 
 // A program takes open sizes from the inputs of each run, from many goroutines at once.
 func TestOpenSizes(t *testing.T) {
-	p, err := graphrun.Compile(symbolic(), graphrun.Options{Threads: 2})
+	p, err := graphrun.Compile(ctx, symbolic(), graphrun.Options{Threads: 2})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for i := range 64 {
@@ -193,9 +193,9 @@ func TestOpenSizes(t *testing.T) {
 
 // A size that is given holds for all runs. What does not agree is told by its symbol.
 func TestGivenSizes(t *testing.T) {
-	_, err := graphrun.Compile(symbolic(), graphrun.Options{Sizes: map[string]int{"K": 1}})
+	_, err := graphrun.Compile(ctx, symbolic(), graphrun.Options{Sizes: map[string]int{"K": 1}})
 	assert.EqualError(t, err, `Options.Sizes: the graph has no symbolic dimension "K"; it has C, N`)
-	p, err := graphrun.Compile(symbolic(), graphrun.Options{Sizes: map[string]int{"C": 3}})
+	p, err := graphrun.Compile(ctx, symbolic(), graphrun.Options{Sizes: map[string]int{"C": 3}})
 	require.NoError(t, err)
 	for want, in := range map[string]map[string]*tensor.Tensor{
 		"": {"x": floats(7, 3), "b": floats(3)},
@@ -214,7 +214,7 @@ func TestGivenSizes(t *testing.T) {
 	}
 	g := symbolic()
 	require.NoError(t, g.Bind(map[string]int{"C": 3})) // as a loader does
-	p, err = graphrun.Compile(g, graphrun.Options{})
+	p, err = graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	_, err = p.Run(ctx, map[string]*tensor.Tensor{"x": floats(7, 4), "b": floats(4)})
 	assert.ErrorContains(t, err, "the fixed size C=3")
@@ -230,7 +230,7 @@ func TestProgramsAreIndependent(t *testing.T) {
 		g := graphrun.New("plain")
 		return g.Output("y", op.Relu(op.Add(g.Input("x", tensor.Float32, 4, 2), g.Input("b", tensor.Float32, 2))))
 	}()} {
-		p, err := graphrun.Compile(g, graphrun.Options{Pins: map[string]graph.Pin{"y": {Format: tensor.Contiguous}}})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Pins: map[string]graph.Pin{"y": {Format: tensor.Contiguous}}})
 		require.NoError(t, err)
 		assert.Equal(t, graph.Pin{}, g.Outputs[0].Pin, "the pin is of the program")
 		g.Output("more", op.Neg(g.Value("x")))
@@ -245,7 +245,7 @@ func TestDataDependent(t *testing.T) {
 	g := graphrun.New("dynamic")
 	g.Output("y", op.Nonzero(op.Relu(g.Input("x", tensor.Float32, 6))))
 	var plans atomic.Int32
-	p, err := graphrun.Compile(g, graphrun.Options{Progress: func(stage string) {
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Progress: func(stage string) {
 		if stage == "planning" {
 			plans.Add(1)
 		}
@@ -277,7 +277,7 @@ func TestDataDependent(t *testing.T) {
 func TestNothingIsPlannedAhead(t *testing.T) {
 	g := graphrun.New("dynamic")
 	g.Output("y", op.Nonzero(g.Input("x", tensor.Float32, 6)))
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Contiguous})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: graphrun.Contiguous})
 	require.NoError(t, err)
 	r := p.Report()
 	assert.Equal(t, "contiguous", r.Strategy)
@@ -288,20 +288,20 @@ func TestNothingIsPlannedAhead(t *testing.T) {
 }
 
 func TestPins(t *testing.T) {
-	g, err := graphrun.Load(residual)
+	g, err := graphrun.Load(ctx, residual)
 	require.NoError(t, err)
-	p, err := graphrun.Compile(g, graphrun.Options{Pins: map[string]graph.Pin{"conv1": {Impl: "nchw"}}})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Pins: map[string]graph.Pin{"conv1": {Impl: "nchw"}}})
 	require.NoError(t, err)
 	for _, s := range p.Report().Steps {
 		if s.Name == "conv1" {
 			assert.Equal(t, "nchw", s.Impl)
 		}
 	}
-	_, err = graphrun.Compile(g, graphrun.Options{Pins: map[string]graph.Pin{"conv3": {Impl: "nchw"}}})
+	_, err = graphrun.Compile(ctx, g, graphrun.Options{Pins: map[string]graph.Pin{"conv3": {Impl: "nchw"}}})
 	var wrong *graphrun.PinError
 	require.ErrorAs(t, err, &wrong)
 	assert.EqualError(t, err, `pin conv3=impl:nchw: there is no value or node "conv3"; did you mean "conv1"?`)
-	_, err = graphrun.Compile(g, graphrun.Options{Pins: map[string]graph.Pin{"conv1": {Impl: "fft"}}})
+	_, err = graphrun.Compile(ctx, g, graphrun.Options{Pins: map[string]graph.Pin{"conv1": {Impl: "fft"}}})
 	require.ErrorAs(t, err, &wrong)
 	assert.Equal(t, "conv1", wrong.Name)
 }
@@ -309,13 +309,13 @@ func TestPins(t *testing.T) {
 // All strategies give the same values, in the layout of the graph.
 func TestStrategies(t *testing.T) {
 	testsize.Long(t)
-	g, err := graphrun.Load(residual)
+	g, err := graphrun.Load(ctx, residual)
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"image": floats(2, 8, 16, 16), "skip": floats(2, 8, 16, 16)}
 	want, err := graphrun.Run(ctx, g, in)
 	require.NoError(t, err)
 	for _, s := range append(graphrun.Strategies(), rowMajorImages{}) {
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: s})
 		require.NoError(t, err, s.Name())
 		assert.Equal(t, s.Name(), p.Report().Strategy)
 		out, err := p.Run(ctx, in)
@@ -340,13 +340,13 @@ func TestKeepGoing(t *testing.T) {
 "nodes": [{"name": "a", "op": "view", "inputs": ["x"], "attrs": {"size": [5]}},
  {"name": "b", "op": "relu", "inputs": ["a"]},
  {"name": "c", "op": "relu", "inputs": ["x"]}], "outputs": ["b", "c"]}`))
-	f, err := graphrun.Loader{}.Open(path)
+	f, err := graphrun.Loader{}.Open(ctx, path)
 	require.NoError(t, err)
-	g, err := f.Graph()
+	g, err := f.Graph(ctx)
 	require.NoError(t, err)
-	_, err = graphrun.Compile(g, graphrun.Options{})
+	_, err = graphrun.Compile(ctx, g, graphrun.Options{})
 	assert.ErrorContains(t, err, path+":2:", "it is inferred first")
-	p, err := graphrun.Compile(g, graphrun.Options{KeepGoing: true})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{KeepGoing: true})
 	require.NoError(t, err)
 	out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": floats(2, 3)})
 	var part *exec.Incomplete
@@ -375,9 +375,9 @@ func TestLoadKeepsGoing(t *testing.T) {
 		"m.onnx": {model, ""},
 	} {
 		path := write(t, name, c.data)
-		_, err := graphrun.Load(path)
+		_, err := graphrun.Load(ctx, path)
 		require.Error(t, err)
-		g, err := graphrun.Loader{KeepGoing: true}.Load(path)
+		g, err := graphrun.Loader{KeepGoing: true}.Load(ctx, path)
 		require.NotNil(t, g, "%v", err)
 		if c.missing == "" {
 			assert.NoError(t, err)
@@ -385,7 +385,7 @@ func TestLoadKeepsGoing(t *testing.T) {
 			assert.ErrorContains(t, err, path+":2:")
 			assert.ErrorContains(t, err, c.missing)
 		}
-		p, err := graphrun.Compile(g, graphrun.Options{KeepGoing: true})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{KeepGoing: true})
 		require.NoError(t, err)
 		for _, n := range []int{2, 5} {
 			out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": floats(n, 3)})
@@ -401,11 +401,11 @@ func TestLoadKeepsGoing(t *testing.T) {
 func TestMemoryLimit(t *testing.T) {
 	g := graphrun.New("large")
 	g.Output("y", op.Relu(g.Input("x", tensor.Float32, 1<<20)))
-	_, err := graphrun.Compile(g, graphrun.Options{MemoryLimit: 1 << 20})
+	_, err := graphrun.Compile(ctx, g, graphrun.Options{MemoryLimit: 1 << 20})
 	var short *exec.MemoryError
 	require.ErrorAs(t, err, &short)
 	assert.GreaterOrEqual(t, short.Need.Total(), 8<<20)
-	p, err := graphrun.Compile(g, graphrun.Options{MemoryLimit: 1 << 24})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{MemoryLimit: 1 << 24})
 	require.NoError(t, err)
 	assert.Equal(t, p.Report().Memory.Total, p.Need().Total())
 	assert.Equal(t, 2*p.Need().Outputs, experiment.Together(p, nil, p).Outputs)
@@ -414,11 +414,11 @@ func TestMemoryLimit(t *testing.T) {
 // The report's JSON has lists where there is nothing to list, and no key that is not described.
 func TestReport(t *testing.T) {
 	testsize.Long(t)
-	g, err := graphrun.Load(residual)
+	g, err := graphrun.Load(ctx, residual)
 	require.NoError(t, err)
 	var dump bytes.Buffer
 	var stages []string
-	p, err := graphrun.Compile(g, graphrun.Options{Check: true, Dump: &dump,
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Check: true, Dump: &dump,
 		Progress: func(s string) { stages = append(stages, s) }})
 	require.NoError(t, err)
 	assert.Contains(t, dump.String(), "after layout")
@@ -447,9 +447,9 @@ func TestOwnOps(t *testing.T) {
  {"name": "y", "op": "swish", "inputs": ["r"], "attrs": {"beta": 2}}], "outputs": ["y"]}`)
 	l := graphrun.Loader{Lookup: lookup, Operators: onnx.Operators{"com.example": {"Swish": onnx.As("swish")}}}
 	for _, path := range []string{write(t, "own.json", text), write(t, "own.onnx", swishModel(t, nil))} {
-		_, err := graphrun.Load(path)
+		_, err := graphrun.Load(ctx, path)
 		assert.Error(t, err, "nobody else knows it")
-		g, err := l.Load(path)
+		g, err := l.Load(ctx, path)
 		require.NoError(t, err)
 		in := floats(4, 3)
 		out, err := graphrun.Run(ctx, g, map[string]*tensor.Tensor{"x": in})
@@ -478,11 +478,11 @@ func TestLookupRefuses(t *testing.T) {
 
 // What is nil or was made by nobody is an error.
 func TestMisuse(t *testing.T) {
-	_, err := graphrun.Compile(nil, graphrun.Options{})
+	_, err := graphrun.Compile(ctx, nil, graphrun.Options{})
 	assert.EqualError(t, err, "the graph to compile is nil")
 	_, err = graphrun.Run(ctx, nil, nil)
 	assert.Error(t, err)
-	assert.Error(t, graphrun.Infer(nil))
+	assert.Error(t, graphrun.Infer(ctx, nil))
 	for _, p := range []*graphrun.Program{nil, {}} {
 		_, err = p.Run(ctx, nil)
 		assert.EqualError(t, err, "the program was not made by Compile")
@@ -492,11 +492,11 @@ func TestMisuse(t *testing.T) {
 	}
 	g := graphrun.New("wrong")
 	g.Output("y", op.Relu(g.Input("x", tensor.Float32, -1)))
-	_, err = graphrun.Compile(g, graphrun.Options{})
+	_, err = graphrun.Compile(ctx, g, graphrun.Options{})
 	assert.ErrorContains(t, err, `input "x"`)
-	_, err = new(graphrun.File).Graph()
+	_, err = new(graphrun.File).Graph(ctx)
 	assert.Error(t, err)
-	p, err := graphrun.Compile(symbolic(), graphrun.Options{})
+	p, err := graphrun.Compile(ctx, symbolic(), graphrun.Options{})
 	require.NoError(t, err)
 	var none context.Context
 	_, err = p.Run(none, map[string]*tensor.Tensor{"x": floats(2, 2), "b": floats(2)})
@@ -511,16 +511,16 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 			x.Type.TensorType.Shape.Dim[0].DimParam = "batch-size"
 		}
 	}))
-	g, err := graphrun.Load(path)
+	g, err := graphrun.Load(ctx, path)
 	require.NoError(t, err)
 	require.Equal(t, "batch_size (batch-size)", g.SymbolText("batch_size"))
 	for _, name := range []string{"batch-size", "batch_size"} {
-		p, err := graphrun.Compile(g, graphrun.Options{Hints: []map[string]int{{name: 1}, {name: 64}}})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Hints: []map[string]int{{name: 1}, {name: 64}}})
 		require.NoError(t, err, name)
 		classes, err := inspect.Specializations(p)
 		require.NoError(t, err)
 		require.Len(t, classes, 2)
-		_, err = graphrun.Compile(g, graphrun.Options{Sizes: map[string]int{name: 3}})
+		_, err = graphrun.Compile(ctx, g, graphrun.Options{Sizes: map[string]int{name: 3}})
 		require.NoError(t, err, name)
 		require.NoError(t, g.Clone().Bind(map[string]int{name: 3}))
 		s, err := g.Symbolic(map[string]int{name: 3})
@@ -529,7 +529,7 @@ func TestSizesByTheNamesOfTheModel(t *testing.T) {
 	}
 	require.ErrorContains(t, g.Clone().Bind(map[string]int{"batch-size": 3, "batch_size": 3}),
 		"batch-size is another name")
-	_, err = graphrun.Compile(g, graphrun.Options{Sizes: map[string]int{"L": 3}})
+	_, err = graphrun.Compile(ctx, g, graphrun.Options{Sizes: map[string]int{"L": 3}})
 	require.EqualError(t, err, `Options.Sizes: the graph has no symbolic dimension "L"; it has batch_size (batch-size)`)
 }
 
@@ -551,9 +551,9 @@ func TestOwnPasses(t *testing.T) {
 	}}
 	list, err := passes.After(passes.Passes(), "infer", own)
 	require.NoError(t, err)
-	plain, err := graphrun.Compile(symbolic(), graphrun.Options{})
+	plain, err := graphrun.Compile(ctx, symbolic(), graphrun.Options{})
 	require.NoError(t, err)
-	p, err := graphrun.Compile(symbolic(), graphrun.Options{Passes: list})
+	p, err := graphrun.Compile(ctx, symbolic(), graphrun.Options{Passes: list})
 	require.NoError(t, err)
 	list[1] = passes.Pass{} // the program has the list as it was given
 	var names []string
@@ -579,8 +579,8 @@ func TestOwnPasses(t *testing.T) {
 	}
 	assert.Equal(t, 4, runs, "for each set of sizes, and for unknown ones")
 
-	_, err = graphrun.Compile(symbolic(), graphrun.Options{Passes: []passes.Pass{own}})
+	_, err = graphrun.Compile(ctx, symbolic(), graphrun.Options{Passes: []passes.Pass{own}})
 	assert.ErrorContains(t, err, "pass negate needs a graph that is")
-	_, err = graphrun.Compile(symbolic(), graphrun.Options{Passes: list})
+	_, err = graphrun.Compile(ctx, symbolic(), graphrun.Options{Passes: list})
 	assert.ErrorContains(t, err, "pass 1 has no name")
 }

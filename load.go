@@ -16,12 +16,10 @@ import (
 
 // Load reads a graph file (.json) or an ONNX model (.onnx) and infers its types. Symbolic sizes stay symbols. [Loader]
 // has more choices, such as file systems, readers and sizes.
-func Load(path string) (*graph.Graph, error) { return Loader{}.Load(path) }
-
-// LoadContext is [Load] with a context. If ctx ends, LoadContext stops. The error then names the interrupted stage and
-// wraps [context.Cause].
-func LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
-	return Loader{}.LoadContext(ctx, path)
+//
+// If ctx ends, Load stops. The error then names the interrupted stage and wraps [context.Cause].
+func Load(ctx context.Context, path string) (*graph.Graph, error) {
+	return Loader{}.Load(ctx, path)
 }
 
 // Loader has options for loading graphs. [Load] uses the zero Loader.
@@ -31,7 +29,7 @@ type Loader struct {
 	//
 	//	//go:embed models
 	//	var embedded embed.FS
-	//	g, err := graphrun.Loader{FS: embedded}.Load("models/net.onnx")
+	//	g, err := graphrun.Loader{FS: embedded}.Load(ctx, "models/net.onnx")
 	FS fs.FS
 	// Sizes are the sizes of symbols, by symbol. In a graph whose sizes are numbers, a key INPUT.DIM such as "x.0"
 	// changes the number of rows, which are the slices of dimension DIM of the input. In a file without symbols, the
@@ -72,14 +70,10 @@ type Loader struct {
 // [graph.Parse]), determines the format of the file. For other extensions, the first byte of the file determines the
 // format. Files of constants must be in the file's folder.
 //
-// If there are several mistakes, Load returns a [graph.Errors]. Each error has a position in the file.
-func (l Loader) Load(path string) (*graph.Graph, error) {
-	return l.LoadContext(context.Background(), path)
-}
-
-// LoadContext is [Loader.Load] with a context: see [LoadContext].
-func (l Loader) LoadContext(ctx context.Context, path string) (*graph.Graph, error) {
-	f, err := l.OpenContext(ctx, path)
+// If there are several mistakes, Load returns a [graph.Errors]. Each error has a position in the file. If ctx ends, Load
+// stops: see the function [Load].
+func (l Loader) Load(ctx context.Context, path string) (*graph.Graph, error) {
+	f, err := l.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +83,7 @@ func (l Loader) LoadContext(ctx context.Context, path string) (*graph.Graph, err
 // Read reads a graph file or an ONNX model from a reader, as [Loader.Load] does from the file with the given name.
 // Files of constants are in the folder of name in [Loader.FS]. Without an FS, they are rejected. Read does not copy the
 // contents of a reader that implements [io.ReaderAt] and [io.Seeker], such as a [bytes.Reader].
-func (l Loader) Read(r io.Reader, name string) (*graph.Graph, error) {
-	return l.ReadContext(context.Background(), r, name)
-}
-
-// ReadContext is [Loader.Read] with a context: see [LoadContext].
-func (l Loader) ReadContext(ctx context.Context, r io.Reader, name string) (*graph.Graph, error) {
+func (l Loader) Read(ctx context.Context, r io.Reader, name string) (*graph.Graph, error) {
 	if ctx == nil {
 		return nil, program.ErrNoContext
 	}
@@ -114,7 +103,7 @@ func (l Loader) ReadContext(ctx context.Context, r io.Reader, name string) (*gra
 
 // load converts the file to a graph and infers its types.
 func (f *File) load(ctx context.Context) (*graph.Graph, error) {
-	g, err := f.GraphContext(ctx)
+	g, err := f.Graph(ctx)
 	switch {
 	case g == nil:
 		return nil, err
@@ -127,7 +116,7 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 		}
 		return g, err
 	}
-	if err := program.InferContext(ctx, g); err != nil {
+	if err := program.Infer(ctx, g); err != nil {
 		if interrupt.Err(ctx) != nil {
 			err = program.WithFile(f.path, err)
 		}
@@ -137,5 +126,5 @@ func (f *File) load(ctx context.Context) (*graph.Graph, error) {
 }
 
 // Infer infers the types of a graph. If Infer rejects nodes, it returns a [graph.Errors] with the mistakes in the order
-// of the file. Nodes that are rejected only because an operand was rejected have no error.
-func Infer(g *graph.Graph) error { return program.Infer(g) }
+// of the file. Nodes that are rejected only because an operand was rejected have no error. If ctx ends, Infer stops.
+func Infer(ctx context.Context, g *graph.Graph) error { return program.Infer(ctx, g) }

@@ -46,9 +46,9 @@ func TestLoadEmbedded(t *testing.T) {
 	require.NotEmpty(t, names)
 	withFiles := 0
 	for _, name := range names {
-		want, err := graphrun.Load(filepath.FromSlash(name))
+		want, err := graphrun.Load(ctx, filepath.FromSlash(name))
 		require.NoError(t, err)
-		got, err := graphrun.Loader{FS: models}.Load(name)
+		got, err := graphrun.Loader{FS: models}.Load(ctx, name)
 		require.NoError(t, err)
 		assert.Equal(t, constants(want), constants(got), name)
 		text, err := models.ReadFile(name)
@@ -56,7 +56,7 @@ func TestLoadEmbedded(t *testing.T) {
 		if strings.Contains(string(text), `"file"`) {
 			withFiles++
 		}
-		read, err := graphrun.Loader{FS: models}.Read(iotest.OneByteReader(bytes.NewReader(text)), name)
+		read, err := graphrun.Loader{FS: models}.Read(ctx, iotest.OneByteReader(bytes.NewReader(text)), name)
 		require.NoError(t, err)
 		assert.Equal(t, constants(want), constants(read), name)
 	}
@@ -131,12 +131,12 @@ func TestLoadFS(t *testing.T) {
 		l := graphrun.Loader{FS: fsys}
 		for _, name := range []string{"nets/a.onnx", "nets/b.json", "nets/c.json", "nets/d.json", "nets/model", "nets/graph",
 			"root.onnx"} {
-			g, err := l.Load(name)
+			g, err := l.Load(ctx, name)
 			require.NoError(t, err, name)
 			out, err := graphrun.Run(ctx, g, in)
 			require.NoError(t, err, name)
 			assert.Equal(t, []float64{11, 22}, []float64{out["y"].At(0).Float(), out["y"].At(1).Float()}, name)
-			g, err = l.Read(struct{ io.Reader }{bytes.NewReader(files[name].Data)}, name)
+			g, err = l.Read(ctx, struct{ io.Reader }{bytes.NewReader(files[name].Data)}, name)
 			require.NoError(t, err, name)
 			assert.Len(t, g.Inputs, 1)
 		}
@@ -183,23 +183,23 @@ func TestLoadFSConfined(t *testing.T) {
 			"nets/b.json": withConstant(strings.ReplaceAll(location, "\x00", `\u0000`), "")} {
 			files[name] = &fstest.MapFile{Data: data, Mode: 0o444}
 			var opened []string
-			_, err := graphrun.Loader{FS: recording{files, &opened}}.Load(name)
+			_, err := graphrun.Loader{FS: recording{files, &opened}}.Load(ctx, name)
 			require.ErrorContains(t, err, want, "%s with %q", name, location)
 			assert.True(t, strings.HasPrefix(err.Error(), name), "%v", err)
 			for _, o := range opened {
 				assert.True(t, fs.ValidPath(o) && path.Dir(o) != ".", "%s with %q opens %q", name, location, o)
 			}
-			_, err = graphrun.Loader{}.Read(bytes.NewReader(data), name)
+			_, err = graphrun.Loader{}.Read(ctx, bytes.NewReader(data), name)
 			assert.ErrorContains(t, err, "was loaded without a folder of files")
 		}
 	}
 	for _, name := range []string{"/nets/b.json", "../nets/b.json", "./nets/b.json", "", ".", "nets", "nets/none.json"} {
-		_, err := graphrun.Loader{FS: files}.Load(name)
+		_, err := graphrun.Loader{FS: files}.Load(ctx, name)
 		assert.Error(t, err, name)
-		_, err = graphrun.Loader{FS: files}.Open(name)
+		_, err = graphrun.Loader{FS: files}.Open(ctx, name)
 		assert.Error(t, err, name)
 	}
-	_, err := graphrun.Loader{FS: files}.Load("nets/none.json")
+	_, err := graphrun.Loader{FS: files}.Load(ctx, "nets/none.json")
 	assert.EqualError(t, err, "nets/none.json: there is no such file")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
@@ -212,21 +212,21 @@ func TestReadTruncated(t *testing.T) {
 	for _, name := range []string{"nets/a.onnx", "nets/b.json"} {
 		data := files[name].Data
 		for n := range len(data) {
-			_, err := graphrun.Loader{FS: files}.Read(bytes.NewReader(data[:n]), name)
+			_, err := graphrun.Loader{FS: files}.Read(ctx, bytes.NewReader(data[:n]), name)
 			if err == nil { // a model has optional fields at its end
 				require.True(t, strings.HasSuffix(name, ".onnx") && n > len(data)/2, "%s: %d of %d bytes", name, n, len(data))
 				continue
 			}
 			require.True(t, strings.HasPrefix(err.Error(), name+":"), "%v", err)
 		}
-		_, err := graphrun.Loader{FS: files}.Read(io.MultiReader(bytes.NewReader(data[:9]), iotest.ErrReader(broken)), name)
+		_, err := graphrun.Loader{FS: files}.Read(ctx, io.MultiReader(bytes.NewReader(data[:9]), iotest.ErrReader(broken)), name)
 		assert.ErrorIs(t, err, broken)
 		assert.ErrorContains(t, err, name+": ")
 
 		r := bytes.NewReader(append([]byte("skipped"), data...))
 		_, err = r.Seek(7, io.SeekStart)
 		require.NoError(t, err)
-		_, err = graphrun.Loader{FS: files}.Read(r, name)
+		_, err = graphrun.Loader{FS: files}.Read(ctx, r, name)
 		assert.NoError(t, err)
 	}
 	for _, name := range []string{"nets/w.bin", "nets/w.npy", "nets/sub/w.npz", "nets/w.safetensors"} {
@@ -234,24 +234,24 @@ func TestReadTruncated(t *testing.T) {
 		files[name] = &fstest.MapFile{Data: data[:len(data)-1], Mode: 0o444}
 	}
 	for _, name := range []string{"nets/a.onnx", "nets/b.json", "nets/c.json", "nets/d.json"} {
-		_, err := graphrun.Loader{FS: files}.Load(name)
+		_, err := graphrun.Loader{FS: files}.Load(ctx, name)
 		assert.ErrorContains(t, err, name)
 	}
 }
 
 func TestReadRefuses(t *testing.T) {
-	_, err := graphrun.Loader{}.Read(nil, "x.json")
+	_, err := graphrun.Loader{}.Read(ctx, nil, "x.json")
 	assert.EqualError(t, err, "x.json: the reader is nil")
 	ended, cancel := context.WithCancelCause(ctx)
 	why := errors.New("enough")
 	cancel(why)
-	_, err = graphrun.Loader{}.ReadContext(ended, struct{ io.Reader }{strings.NewReader("{}")}, "x.json")
+	_, err = graphrun.Loader{}.Read(ended, struct{ io.Reader }{strings.NewReader("{}")}, "x.json")
 	assert.ErrorIs(t, err, why)
 	assert.ErrorContains(t, err, "x.json: ")
-	_, err = graphrun.Loader{FS: models}.LoadContext(ended, "examples/models/residual.json")
+	_, err = graphrun.Loader{FS: models}.Load(ended, "examples/models/residual.json")
 	assert.ErrorIs(t, err, why)
 	var none context.Context
-	_, err = graphrun.Loader{}.ReadContext(none, strings.NewReader("{}"), "x.json")
+	_, err = graphrun.Loader{}.Read(none, strings.NewReader("{}"), "x.json")
 	assert.ErrorContains(t, err, "the context is nil")
 }
 
@@ -261,7 +261,7 @@ func TestSaveFromFS(t *testing.T) {
 	dir := onDisk(t, files)
 	t.Chdir(filepath.Join(dir, "nets")) // the same names are on disk
 	g, err := graphrun.Loader{FS: fstest.MapFS{"b.json": files["nets/b.json"], "w.npy": files["nets/w.npy"]}}.
-		Load("b.json")
+		Load(ctx, "b.json")
 	require.NoError(t, err)
 	require.NoError(t, graphfile.SaveFile("saved.json", g))
 	text, err := os.ReadFile("saved.json")

@@ -20,7 +20,7 @@ func TestLoadFromPipes(t *testing.T) {
 		require.NoError(t, syscall.Mkfifo(path, 0o600))
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
-		_, err := graphrun.LoadContext(ctx, path)
+		_, err := graphrun.Load(ctx, path)
 		assert.ErrorIs(t, err, context.Canceled, name)
 		assert.ErrorContains(t, err, path+": the file was not read completely: ", name)
 	}
@@ -30,7 +30,7 @@ func TestLoadFromPipes(t *testing.T) {
 	go func() {
 		wrote <- os.WriteFile(path, []byte(`{"version": 1, "inputs": [], "nodes": [], "outputs": []}`), 0)
 	}()
-	_, err := graphrun.LoadContext(t.Context(), path)
+	_, err := graphrun.Load(t.Context(), path)
 	require.NoError(t, err)
 	require.NoError(t, <-wrote)
 }

@@ -24,7 +24,7 @@ func TestPorts(t *testing.T) {
 	b.NameInFile = "batch-size"
 	g.Symbols["N"] = b
 	ports := func(options graphrun.Options, g *graph.Graph) map[string][]string {
-		p, err := graphrun.Compile(g, options)
+		p, err := graphrun.Compile(ctx, g, options)
 		require.NoError(t, err)
 		sizes := map[string][]string{}
 		for _, port := range append(p.Inputs(), p.Outputs()...) {
@@ -56,7 +56,7 @@ func TestOneElementForAScalar(t *testing.T) {
 	g := graphrun.New("scalar")
 	x, s := g.Input("x", tensor.Float32, 3), g.Input("s", tensor.Float32)
 	g.Output("y", op.Mul(x, s))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	run := func(shape ...int) ([]float32, error) {
 		data := make([]float32, tensor.Numel(shape))
@@ -70,7 +70,7 @@ func TestOneElementForAScalar(t *testing.T) {
 			return nil, err
 		}
 		assert.Equal(t, shape, in["s"].Shape, "the caller's map has the caller's tensor")
-		return tensor.Data[float32](out["y"])
+		return tensor.Data[float32](out["y"]), nil
 	}
 	for _, shape := range [][]int{{}, {1}, {1, 1}} {
 		y, err := run(shape...)

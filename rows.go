@@ -123,7 +123,7 @@ func (r *rowCount) withRows(inputs []*graph.Value) []*graph.Value {
 // resize returns the graph with the changed number of rows. It fails if the rows of the graph are not proved
 // independent.
 func (r *rowCount) resize(ctx context.Context, g *graph.Graph) (*graph.Graph, error) {
-	if err := program.InferContext(ctx, g); err != nil {
+	if err := program.Infer(ctx, g); err != nil {
 		return nil, err
 	}
 	proof, err := batch.Follow(g, r.dims) // a proof that the rows are independent

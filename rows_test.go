@@ -54,11 +54,11 @@ func fixedGraph(t *testing.T, text string, sizes map[string]int) (*graphrun.Prog
 	for n, name := range map[int]string{24: "WEIGHTS24", 36: "WEIGHTS36", 306: "WEIGHTS306"} {
 		text = strings.ReplaceAll(text, name, numbers(n))
 	}
-	g, err := graphrun.Loader{Sizes: sizes}.Read(strings.NewReader(text), "fixed.json")
+	g, err := graphrun.Loader{Sizes: sizes}.Read(ctx, strings.NewReader(text), "fixed.json")
 	if err != nil {
 		return nil, err
 	}
-	p, err := graphrun.Compile(g, graphrun.Options{Exact: true})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Exact: true})
 	require.NoError(t, err)
 	return p, nil
 }

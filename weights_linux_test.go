@@ -242,7 +242,7 @@ func decode(t *testing.T, file string) {
 	}
 	g, err := onnx.Load(file, onnx.Options{})
 	require.NoError(t, err)
-	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 1})
 	require.NoError(t, err)
 	loaded <- true
 	t.Logf("weights of %d MiB", weights/mib)

@@ -33,7 +33,7 @@ func loadModel(ctx context.Context, path string, options *Options) (*model, erro
 	recorder, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
 	loader := options.Loader
 	loader.FS = recorder
-	g, err := loader.LoadContext(ctx, name)
+	g, err := loader.Load(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (m *model) compile(ctx context.Context, options *Options) (err error) {
 		rows := m.graph.Symbols[rowsSymbol].Clamp(plannedRows)
 		compileOptions.Hints = append([]map[string]int{{rowsSymbol: rows}}, compileOptions.Hints...)
 	}
-	if m.program, err = graphrun.CompileContext(ctx, m.graph, compileOptions); err != nil {
+	if m.program, err = graphrun.Compile(ctx, m.graph, compileOptions); err != nil {
 		return err
 	}
 	if rowsSymbol != "" {

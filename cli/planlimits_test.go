@@ -126,7 +126,7 @@ func TestMaxMemoryIsCheapest(t *testing.T) {
 	optimal := 0
 	for _, model := range []string{"ambiguous", "residual", "pointwise", "attention", "stride_rules", "mlp"} {
 		path := models + "/" + model + ".json"
-		g, err := graphrun.Load(path)
+		g, err := graphrun.Load(t.Context(), path)
 		require.NoError(t, err)
 		type candidate struct {
 			cost  float64
@@ -134,7 +134,7 @@ func TestMaxMemoryIsCheapest(t *testing.T) {
 		}
 		var plans []candidate
 		compiled := func(s graphrun.Strategy) *graphrun.Program {
-			p, err := graphrun.Compile(g.Clone(), graphrun.Options{Strategy: s})
+			p, err := graphrun.Compile(t.Context(), g.Clone(), graphrun.Options{Strategy: s})
 			require.NoError(t, err)
 			r := p.Report()
 			plans = append(plans, candidate{r.CostNS, r.PeakBytes + r.Memory.Inputs + r.Memory.Constants + r.Memory.Packed})

@@ -78,7 +78,7 @@ func verify(cmd *cobra.Command, ext *command.Extensions, path, certificate strin
 	}
 	var verdict *experiment.Verdict
 	err = job.Do(progress.Verifying, func() (err error) {
-		verdict, err = experiment.VerifyContext(job.Context, g, parsed)
+		verdict, err = experiment.Verify(job.Context, g, parsed)
 		return err
 	})
 	job.End()
@@ -121,7 +121,7 @@ func loadCertified(ctx context.Context, ext *command.Extensions, path string, c 
 	for _, name := range sorted.Keys(c.Graph.Sizes) {
 		dims = append(dims, fmt.Sprintf("%s=%d", name, c.Graph.Sizes[name]))
 	}
-	return ext.LoadWithPins(ctx, path, dims, nil) // VerifyContext applies the pins of the certificate
+	return ext.LoadWithPins(ctx, path, dims, nil) // Verify applies the pins of the certificate
 }
 
 // writeVerdict prints what the certificate proves.

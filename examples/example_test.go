@@ -29,7 +29,7 @@ func Example() {
 	b := g.Input("b", tensor.Float32, 3, 1, 1)
 	g.Output("y", op.Relu(op.Add(x, b)))
 	check(g.Err()) // every mistake made so far
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(context.Background(), g, graphrun.Options{})
 	check(err)
 	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{
 		"x": tensor.Empty(x.Meta), // zeros
@@ -43,16 +43,15 @@ func Example() {
 // A file is loaded and compiled; slices become tensors and back without a copy.
 func Example_file() {
 	ctx, image, skip := context.Background(), make([]float32, 8*16*16), make([]float32, 8*16*16)
-	g, err := graphrun.Load("models/residual.json") // or an ONNX model
+	g, err := graphrun.Load(ctx, "models/residual.json") // or an ONNX model
 	check(err)
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	check(err)
 	out, err := p.Run(ctx, map[string]*tensor.Tensor{
 		"image": tensor.Must(tensor.FromSlice(image, 1, 8, 16, 16)),
 		"skip":  tensor.Must(tensor.FromSlice(skip, 1, 8, 16, 16))})
 	check(err)
-	y, err := tensor.Data[float32](out["y"]) // []float32
-	check(err)
+	y := tensor.Data[float32](out["y"]) // []float32
 	fmt.Printf("%v %d %.4f\n", p.Inputs()[0].Sizes, len(y), y[0])
 	// Output: [N 8 16 16] 2048 0.0642
 }

@@ -22,14 +22,14 @@ import (
 //	make false-alarms                          # 200 iterations
 //	make false-alarms GRAPHRUN_MODEL=model.onnx
 func BenchmarkEqualPlans(b *testing.B) {
-	g, err := graphrun.Load(cmp.Or(os.Getenv("GRAPHRUN_MODEL"), "../examples/models/residual.json"))
+	g, err := graphrun.Load(b.Context(), cmp.Or(os.Getenv("GRAPHRUN_MODEL"), "../examples/models/residual.json"))
 	require.NoError(b, err)
 	var in map[string]*tensor.Tensor
 	alarms, significant, disturbed, worst := 0, 0, 0, 0.0
 	for i := range b.N {
 		var list []Candidate
 		for k := range 4 {
-			p, err := graphrun.Compile(g, graphrun.Options{})
+			p, err := graphrun.Compile(b.Context(), g, graphrun.Options{})
 			require.NoError(b, err)
 			list = append(list, Candidate{fmt.Sprint("program ", k), p})
 		}

@@ -295,13 +295,9 @@ type CopiesVerdict struct {
 // the bound with code that is independent of the solver. The error says which check fails. The graph is not changed.
 //
 // A valid certificate proves that no choice of the problem costs less at the prices of the profile. It does not prove
-// that the problem states all choices, or that the prices are correct.
-func Verify(g *graph.Graph, c *Certificate) (*Verdict, error) {
-	return VerifyContext(context.Background(), g, c)
-}
-
-// VerifyContext is [Verify] with a context. If the context ends first, the error wraps [context.Cause].
-func VerifyContext(ctx context.Context, g *graph.Graph, certificate *Certificate) (*Verdict, error) {
+// that the problem states all choices, or that the prices are correct. If ctx ends first, the error wraps
+// [context.Cause].
+func Verify(ctx context.Context, g *graph.Graph, certificate *Certificate) (*Verdict, error) {
 	if ctx == nil {
 		return nil, program.ErrNoContext
 	}
@@ -312,7 +308,7 @@ func VerifyContext(ctx context.Context, g *graph.Graph, certificate *Certificate
 	return verdict, err
 }
 
-// verify is [VerifyContext]. Its parts panic when the context ends (see [interrupt.Check]), and verify returns an error
+// verify is [Verify]. Its parts panic when the context ends (see [interrupt.Check]), and verify returns an error
 // instead. It checks, in this order: the digests of the options and the profile, the problem of the graph, the solution
 // and the proof of its bound, and the proof about copies.
 func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, err error) {
@@ -335,7 +331,7 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	if err := checkSameProblem(problem, c.Problem); err != nil {
 		return nil, fmt.Errorf("the problem of the certificate differs from the problem of the graph: %w", err)
 	}
-	if err := verify.SolutionContext(ctx, problem, c.Solution); err != nil {
+	if err := verify.Solution(ctx, problem, c.Solution); err != nil {
 		return nil, err
 	}
 	solution := c.Solution
@@ -520,7 +516,7 @@ func (c *Certificate) verifyCopies(ctx context.Context, model *layout.Model) (*C
 	if err != nil {
 		return nil, err
 	}
-	err = verify.SolutionContext(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels,
+	err = verify.Solution(ctx, weighted.Weighted, &wcsp.Solution{Version: wcsp.Version, Labels: labels,
 		Cost: weightedCost, Bound: certified.Bound, Proof: certified.Proof})
 	if err != nil {
 		return nil, err

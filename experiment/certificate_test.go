@@ -34,12 +34,12 @@ func TestSolveLimit(t *testing.T) {
 		{0, layout.SolveLimit}, {-1, 0}, {3 * time.Second, 3 * time.Second},
 	} {
 		s := &second{limit: -7}
-		_, err := graphrun.Compile(networks.Bottlenecks(8, 8), graphrun.Options{Strategy: layout.Solved("second", s),
+		_, err := graphrun.Compile(t.Context(), networks.Bottlenecks(8, 8), graphrun.Options{Strategy: layout.Solved("second", s),
 			SolveLimit: c.option})
 		require.NoError(t, err)
 		require.Equal(t, c.solver, s.limit, "%v", c.option)
 	}
-	p, err := graphrun.Compile(networks.Bottlenecks(8, 8), graphrun.Options{SolveLimit: -1})
+	p, err := graphrun.Compile(t.Context(), networks.Bottlenecks(8, 8), graphrun.Options{SolveLimit: -1})
 	require.NoError(t, err)
 	r := p.Report()
 	require.NotNil(t, r.LowerBoundNS, "what elimination settles needs no time")
@@ -49,18 +49,18 @@ func TestSolveLimit(t *testing.T) {
 // The certificate of a plan that is not the cheapest has the bound that is proved, and holds as what it is.
 func TestCertificateOfAGap(t *testing.T) {
 	g := networks.Bottlenecks(8, 8)
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: layout.Solved("second", &second{}), SolveLimit: -1})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{Strategy: layout.Solved("second", &second{}), SolveLimit: -1})
 	require.NoError(t, err)
 	c, err := Certify(p)
 	require.NoError(t, err)
 	require.Greater(t, c.Solution.Cost, c.Solution.Bound)
-	v, err := Verify(g, c)
+	v, err := Verify(t.Context(), g, c)
 	require.NoError(t, err)
 	require.False(t, v.Optimal)
 	require.Greater(t, v.CostNS, v.BoundNS)
 	require.Positive(t, v.BoundNS)
 	c.Solution.Bound = c.Solution.Cost // a gap that is not told
-	_, err = Verify(g, c)
+	_, err = Verify(t.Context(), g, c)
 	require.Error(t, err)
 }
 
@@ -74,15 +74,15 @@ func TestDigestOfPackedWeights(t *testing.T) {
 	}
 	x := g.Input("x", tensor.Float32, 1, 32, 14, 14)
 	g.Output("y", op.Conv2d(x, g.Constant("w", w), nil, op.Conv2dAttrs{Padding: []int{1, 1}}))
-	require.NoError(t, graphrun.Infer(g))
+	require.NoError(t, graphrun.Infer(t.Context(), g))
 	want, err := digestOf(t.Context(), g)
 	require.NoError(t, err)
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 	require.NoError(t, err)
 	require.NotEmpty(t, p.Report().Packed)
 	c, err := Certify(p)
 	require.NoError(t, err)
 	require.Equal(t, want, c.Graph.Digest)
-	_, err = Verify(g, c)
+	_, err = Verify(t.Context(), g, c)
 	require.NoError(t, err)
 }

@@ -45,7 +45,7 @@ func image(t *testing.T) (*graph.Graph, map[string]*tensor.Tensor) {
 
 func candidate(t *testing.T, name string, g *graph.Graph, o graphrun.Options) experiment.Candidate {
 	t.Helper()
-	p, err := graphrun.Compile(g, o)
+	p, err := graphrun.Compile(ctx, g, o)
 	require.NoError(t, err)
 	return experiment.Candidate{Name: name, Program: p}
 }
@@ -62,7 +62,7 @@ func ExampleCompare() {
 	g.Output("y", op.Relu(x))
 	var list []experiment.Candidate
 	for _, s := range []graphrun.Strategy{graphrun.Propagate, mine{graphrun.Contiguous}} {
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: s})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -19,7 +19,7 @@ import (
 
 func compiledBy(t *testing.T, g *graph.Graph, o graphrun.Options) *graphrun.Program {
 	t.Helper()
-	p, err := graphrun.Compile(g, o)
+	p, err := graphrun.Compile(ctx, g, o)
 	require.NoError(t, err)
 	return p
 }
@@ -38,7 +38,7 @@ func ExampleDiff() {
 	g.Output("y", op.Relu(op.Conv2d(x, w, nil).Named("conv")))
 	var programs []*graphrun.Program
 	for _, pins := range []map[string]graph.Pin{nil, {"conv": {Format: tensor.ChannelsLast}}} {
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Propagate, Pins: pins, NoFusion: true})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: graphrun.Propagate, Pins: pins, NoFusion: true})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -66,7 +66,7 @@ func TestDiffAddsUp(t *testing.T) {
 	require.NoError(t, err)
 	differing := 0
 	for _, file := range files {
-		g, err := graphrun.Load(file)
+		g, err := graphrun.Load(ctx, file)
 		require.NoError(t, err)
 		for _, s := range graphrun.Strategies() {
 			for _, fused := range []bool{false, true} {
@@ -115,7 +115,7 @@ func TestDiffOfImplementations(t *testing.T) {
 	require.Greater(t, len(impls), 1)
 	found := false
 	for _, impl := range impls {
-		p, err := graphrun.Compile(g, graphrun.Options{Pins: map[string]graph.Pin{"conv": {Impl: impl.Name}}})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Pins: map[string]graph.Pin{"conv": {Impl: impl.Name}}})
 		if err != nil {
 			continue // it does not support the call
 		}

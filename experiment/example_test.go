@@ -10,17 +10,17 @@ import (
 // A certificate proves to anyone who has the graph that no plan of the forms considered costs less at the prices of its
 // profile.
 func ExampleVerify() {
-	g, err := graphrun.Load("../examples/models/residual.json")
+	g, err := graphrun.Load(ctx, "../examples/models/residual.json")
 	check(err)
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: graphrun.Optimal})
 	check(err)
 	c, err := experiment.Certify(p)
 	check(err)
-	v, err := experiment.Verify(g, c)
+	v, err := experiment.Verify(ctx, g, c)
 	check(err)
 	fmt.Println(v.Optimal, v.CostNS == v.BoundNS)
 	c.Solution.Cost-- // a false claim
-	_, err = experiment.Verify(g, c)
+	_, err = experiment.Verify(ctx, g, c)
 	fmt.Println(err != nil)
 	// Output:
 	// true true

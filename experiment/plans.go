@@ -36,7 +36,7 @@ func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
 // the graph cannot be planned.
 func LowerBound(g *graph.Graph, options graphrun.Options) (*float64, error) {
 	options.Strategy, options.Tracer, options.Check, options.Dump = graphrun.Optimal, nil, false, nil
-	p, err := graphrun.Compile(g, options)
+	p, err := graphrun.Compile(context.Background(), g, options)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func TestPlansBySize(t *testing.T) {
 		if n%16 == 7 {
 			return nil, errors.New("seven of sixteen")
 		}
-		return graphrun.Compile(rowsGraph(n), graphrun.Options{})
+		return graphrun.Compile(ctx, rowsGraph(n), graphrun.Options{})
 	}
 	all, err := experiment.PlansBySize(t.Context(), 1, most, 2*most, plan)
 	require.NoError(t, err)

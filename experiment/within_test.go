@@ -56,7 +56,7 @@ func needOf(p *graphrun.Program) int {
 // compiled compiles a graph with a strategy.
 func compiled(t *testing.T, g *graph.Graph, s graphrun.Strategy) *graphrun.Program {
 	t.Helper()
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Threads: 1})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: s, Threads: 1})
 	require.NoError(t, err)
 	return p
 }
@@ -130,7 +130,7 @@ func TestCheapestWithinEqualLayers(t *testing.T) {
 	free := compiled(t, chain(), graphrun.Optimal)
 	var impls []string
 	for _, impl := range free.Graph().Nodes[0].Op.Impls {
-		_, err := graphrun.Compile(chain(slices.Repeat([]string{impl.Name}, layers)...), graphrun.Options{Threads: 1})
+		_, err := graphrun.Compile(ctx, chain(slices.Repeat([]string{impl.Name}, layers)...), graphrun.Options{Threads: 1})
 		if err == nil {
 			impls = append(impls, impl.Name)
 		}
@@ -228,7 +228,7 @@ func TestCheapestWithinRandomChains(t *testing.T) {
 			for _, impl := range kernels.Lookup("conv2d").Impls {
 				next := slices.Clone(chosen)
 				next[k] = impl.Name
-				if _, err := graphrun.Compile(randomChain(t, seed, next), graphrun.Options{Threads: 1}); err == nil {
+				if _, err := graphrun.Compile(ctx, randomChain(t, seed, next), graphrun.Options{Threads: 1}); err == nil {
 					choose(k+1, next)
 				}
 			}

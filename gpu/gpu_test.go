@@ -57,7 +57,7 @@ func TestGraph(t *testing.T) {
 	}
 	in := map[string]*tensor.Tensor{"x": random(1, 3, 16, 16)}
 	run := func(o graphrun.Options) ([]float64, int) {
-		p, err := graphrun.Compile(g, o)
+		p, err := graphrun.Compile(t.Context(), g, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestCalibrate(t *testing.T) {
 		if rates.Device != device.Rates().Device || !(rates.StepPS+rates.WaitPS > 0) || !(rates.BytePS > 0) {
 			t.Errorf("%s: %+v", name, rates)
 		}
-		p, err := graphrun.Compile(g, graphrun.Options{Device: name, Costs: result.Profile})
+		p, err := graphrun.Compile(t.Context(), g, graphrun.Options{Device: name, Costs: result.Profile})
 		if err != nil {
 			t.Fatal(err)
 		}

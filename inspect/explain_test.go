@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -22,7 +23,7 @@ func ExampleExplain() {
 	image := g.InputFormat("image", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
 	plane := g.Input("plane", tensor.Float32, 2, 3, 4, 5)
 	g.Output("out", op.Add(image, plane).Named("sum"))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(context.Background(), g, graphrun.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -53,7 +54,7 @@ func TestExplainTies(t *testing.T) {
 	g.Output("out", op.Add(row, column).Named("outer"))
 	alike := g.InputMeta("alike", tensor.New(tensor.Float32, 3, 2, 2).WithStrides([]int{4, 2, 2}))
 	g.Output("tied", op.Add(alike, g.Input("other", tensor.Float32, 3, 2, 2)).Named("tie"))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 	require.NoError(t, err)
 	e, err := inspect.Explain(p, "outer")
 	require.NoError(t, err)
@@ -98,7 +99,7 @@ func TestExplainOwnRule(t *testing.T) {
 	image := g.InputFormat("image", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
 	indices := g.Input("indices", tensor.Int64, 2, 3, 4, 5)
 	g.Output("out", op.MaxUnpool2d(image, indices, []int{8, 10}).Named("wide"))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 	require.NoError(t, err)
 	e, err := inspect.Explain(p, "wide")
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ func TestForAll(t *testing.T) {
 	g.Symbols = map[string]graph.Bounds{"N": {Min: 1, Max: 64}, "H": {Min: 32, Max: 256}, "W": {Min: 32, Max: 256}}
 	require.NoError(t, g.BindWithoutInference(nil))
 	// Without fusion every value is in memory.
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.ChannelsLast, NoFusion: true})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{Strategy: graphrun.ChannelsLast, NoFusion: true})
 	require.NoError(t, err)
 	list, err := inspect.Specializations(p)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestForAll(t *testing.T) {
 	g = networks.Bottlenecks(4, 1) // another specialization serves N = 0
 	g.Symbols = map[string]graph.Bounds{"N": {Min: 0, Max: 64}, "H": {Min: 32, Max: 32}, "W": {Min: 32, Max: 32}}
 	require.NoError(t, g.BindWithoutInference(nil))
-	whole, err := graphrun.Compile(g, graphrun.Options{})
+	whole, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 	require.NoError(t, err)
 	r, err = inspect.ForAll(whole, "no-copies")
 	require.NoError(t, err)

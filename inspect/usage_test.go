@@ -18,7 +18,7 @@ func TestUsage(t *testing.T) {
 	g := graphrun.New("lengths")
 	x := g.InputDims("x", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "L"}, graph.Dim{Size: 8})
 	g.Output("y", op.Softmax(op.Matmul(x, op.Transpose(x, 0, 1)), 1))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 	require.NoError(t, err)
 	run := func(length int) {
 		_, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, length, 8)})

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"math"
@@ -67,7 +68,7 @@ func runCase(dir string) error {
 	if err != nil {
 		return err
 	}
-	m, err := Open(filepath.Join(dir, "model.onnx"))
+	m, err := Open(context.Background(), filepath.Join(dir, "model.onnx"))
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func TestOpenPipe(t *testing.T) {
 	if _, err := os.Stat("/dev/fd"); err != nil {
 		t.Skip("no file stands for what is open")
 	}
-	m, err := Open("/dev/fd/" + strconv.Itoa(int(r.Fd())))
+	m, err := Open(t.Context(), "/dev/fd/"+strconv.Itoa(int(r.Fd())))
 	require.NoError(t, err)
 	_, err = m.Graph(Options{})
 	assert.NoError(t, err)

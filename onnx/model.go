@@ -43,10 +43,18 @@ type Options struct {
 	Context context.Context
 }
 
+// context returns Context, or the background if there is none.
+func (o Options) context() context.Context {
+	if o.Context == nil {
+		return context.Background()
+	}
+	return o.Context
+}
+
 // Load reads a model and converts it to a graph. With the zero Options, symbols of the model stay symbolic, and the ops
 // are the ops of package kernels.
 func Load(path string, o Options) (*graph.Graph, error) {
-	m, err := Open(path)
+	m, err := Open(o.context(), path)
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +62,8 @@ func Load(path string, o Options) (*graph.Graph, error) {
 }
 
 // Open reads a model file with GOMAXPROCS workers. External data must be in the file's folder. All weights are read
-// into memory, so the file may change afterwards.
-func Open(path string) (*Model, error) { return OpenContext(context.Background(), path) }
-
-// OpenContext is [Open] with a context. When the context ends, the error is its cause.
-func OpenContext(ctx context.Context, path string) (*Model, error) {
+// into memory, so the file may change afterwards. If ctx ends, the error is its cause.
+func Open(ctx context.Context, path string) (*Model, error) {
 	data, isPipe, err := files.ReadPipe(ctx, path) // the content of a pipe, which cannot be read at offsets
 	if err != nil {
 		return nil, err
@@ -186,7 +191,7 @@ func (m *Model) Graph(o Options) (*graph.Graph, error) {
 
 // LoadSome loads a model as [Load] does, but skips mistakes: see [Model.GraphSome].
 func LoadSome(path string, o Options) (*graph.Graph, graph.Errors, error) {
-	m, err := Open(path)
+	m, err := Open(o.context(), path)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -273,7 +273,7 @@ func TestNotAModel(t *testing.T) {
 	require.EqualError(t, err, "not an ONNX model: it is a zip archive, as .npz files and PyTorch's .pt files are")
 	_, err = Parse(nil, "")
 	require.EqualError(t, err, "not an ONNX model: the file is empty")
-	_, err = Open(filepath.Join(t.TempDir(), "none.onnx"))
+	_, err = Open(t.Context(), filepath.Join(t.TempDir(), "none.onnx"))
 	require.ErrorContains(t, err, "none.onnx: there is no such file")
 	require.NotContains(t, err.Error(), "open")
 	require.ErrorIs(t, err, os.ErrNotExist)

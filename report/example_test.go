@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -20,7 +21,7 @@ func ExamplePlan() {
 	g := graphrun.New("example")
 	x := g.InputFormat("x", tensor.Float32, tensor.ChannelsLast, 2, 3, 4, 5)
 	g.Output("y", op.Relu(x).Pinned(tensor.Contiguous))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(context.Background(), g, graphrun.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -45,7 +45,7 @@ const collectDelay = 100 * time.Millisecond
 func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, err error) {
 	loader := s.options.Loader
 	loader.FS = nil // the data files of a model on disk must be in its folder, also by symbolic links
-	g, err := loader.LoadContext(ctx, v.path)
+	g, err := loader.Load(ctx, v.path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,7 +61,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 	if needsSamePlan {
 		m.program, err = s.compileForBatches(ctx, g, symbol)
 	} else {
-		m.program, err = graphrun.CompileContext(ctx, g, s.options.Compile)
+		m.program, err = graphrun.Compile(ctx, g, s.options.Compile)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -102,7 +102,7 @@ func (m *model) findPorts(g *graph.Graph) error {
 func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol string) (*graphrun.Program, error) {
 	options, plannedRows := s.options.Compile, g.Symbols[symbol].Clamp(s.plannedRows())
 	options.Hints = append([]map[string]int{{symbol: plannedRows}}, options.Hints...) // the plan is for the first hint
-	compiled, err := graphrun.CompileContext(ctx, g, options)
+	compiled, err := graphrun.Compile(ctx, g, options)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol s
 	}
 	if planIsForOneRow {
 		options.Hints[0], options.Pins = map[string]int{symbol: 1}, pins
-		return graphrun.CompileContext(ctx, g, options)
+		return graphrun.Compile(ctx, g, options)
 	}
 	return compiled, nil
 }

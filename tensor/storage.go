@@ -173,17 +173,19 @@ func ToSlice[T Element](t *Tensor) ([]T, error) {
 }
 
 // Data returns the elements of a row-major tensor without gaps as a slice that shares the tensor's memory, until
-// [Tensor.Release]. T must be the Go type of the tensor's dtype. Results of runs have other strides if the plan or the
-// graph gives them: then Data fails, and [ToSlice] or [Tensor.Contiguous] makes a copy.
-func Data[T Element](t *Tensor) ([]T, error) {
-	if err := t.checkElements(DTypeOf[T]()); err != nil {
-		return nil, err
-	}
-	if !t.IsContiguous() {
-		return nil, fmt.Errorf("the tensor is not contiguous: it has shape %s and strides %s", ListString(t.Shape),
+// [Tensor.Release]. T must be the Go type of the tensor's dtype. Data panics with the reason if it is not, or if the
+// tensor has other strides, as results have if the graph gives them: [ToSlice] copies the elements of any tensor, and
+// returns errors.
+func Data[T Element](t *Tensor) []T {
+	err := t.checkElements(DTypeOf[T]())
+	if err == nil && !t.IsContiguous() {
+		err = fmt.Errorf("the tensor is not contiguous: it has shape %s and strides %s", ListString(t.Shape),
 			ListString(t.Strides))
 	}
-	return elementsOf[T](t), nil
+	if err != nil {
+		panic(fmt.Errorf("tensor: Data: %w", err))
+	}
+	return elementsOf[T](t)
 }
 
 // checkElements returns an error if the tensor is not valid, or has another dtype than want.

@@ -137,13 +137,13 @@ func counter(r beam.PipelineResult, name string) (sum int64) {
 // direct runs an element alone with a program that is planned as that of the transform.
 func direct(t *testing.T, file string, batching Batching) func(e Element) map[string]*tensor.Tensor {
 	t.Helper()
-	g, err := graphrun.Load(file)
+	g, err := graphrun.Load(t.Context(), file)
 	require.NoError(t, err)
 	var options graphrun.Options
 	if batching == BatchExact {
 		options.Hints = []map[string]int{{"N": typicalRows}}
 	}
-	p, err := graphrun.Compile(g, options)
+	p, err := graphrun.Compile(t.Context(), g, options)
 	require.NoError(t, err)
 	return func(e Element) map[string]*tensor.Tensor {
 		out, err := p.Run(t.Context(), e.Tensors)

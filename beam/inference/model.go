@@ -165,7 +165,7 @@ func loadGraph(ctx context.Context, options Options) (*graph.Graph, error) {
 	if strings.Contains(options.Model, "://") {
 		loader.FS, name = beamFS{ctx, options.Model[:strings.LastIndexByte(options.Model, '/')]}, path.Base(options.Model)
 	}
-	return loader.LoadContext(ctx, name)
+	return loader.Load(ctx, name)
 }
 
 // typicalRows is the batch size for which a model is planned if batching is exact. A smaller Options.MaxRows replaces
@@ -185,7 +185,7 @@ func (m *model) compile(ctx context.Context, options Options) (reasonNotJoined, 
 			compileOptions.Hints = []map[string]int{{batchSymbol: rows}}
 		}
 	}
-	if m.program, err = graphrun.CompileContext(ctx, m.graph, compileOptions); err != nil {
+	if m.program, err = graphrun.Compile(ctx, m.graph, compileOptions); err != nil {
 		return nil, err
 	}
 	if batchSymbol != "" {

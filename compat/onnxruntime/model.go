@@ -2,6 +2,7 @@ package onnxruntime_go
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,12 +28,12 @@ func (s source) graph(shapes map[string][]int) (*graph.Graph, error) {
 	}
 	loader := graphrun.Loader{Shapes: shapes}
 	if s.path != "" {
-		return loader.Load(s.path)
+		return loader.Load(context.Background(), s.path)
 	}
 	if len(s.data) == 0 {
 		return nil, errors.New("there are no ONNX data")
 	}
-	return loader.Read(bytes.NewReader(s.data), "model.onnx")
+	return loader.Read(context.Background(), bytes.NewReader(s.data), "model.onnx")
 }
 
 // ModelMetadata describes a model.

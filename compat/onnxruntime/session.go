@@ -1,6 +1,7 @@
 package onnxruntime_go
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,7 +45,7 @@ func newSession(from source, inputNames, outputNames []string, shapes map[string
 	if err := keepOutputs(g, outputNames); err != nil {
 		return nil, err
 	}
-	if s.program, err = graphrun.Compile(g, compileOptions); err != nil {
+	if s.program, err = graphrun.Compile(context.Background(), g, compileOptions); err != nil {
 		return nil, err
 	}
 	s.inputs, s.outputs = byName(s.program.Inputs()), byName(s.program.Outputs())

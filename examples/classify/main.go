@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	g, err := graphrun.Load(os.Args[1])
+	g, err := graphrun.Load(context.Background(), os.Args[1])
 	check(err)
 	scores := g.Outputs[0].Value // logits, [batch, classes]
 	probabilities, classes := op.Topk(op.Softmax(scores, -1), 5)

@@ -73,7 +73,7 @@ func TestAsGraphrun(t *testing.T) {
 		own, err := load(path)
 		require.NoError(t, err)
 		require.NoError(t, own.propagate())
-		reference, err := graphrun.Load(path)
+		reference, err := graphrun.Load(t.Context(), path)
 		require.NoError(t, err, "%s", text)
 		for _, n := range reference.Nodes {
 			want, got := n.Out[0].Meta, own.values[n.Out[0].Name].Meta

@@ -30,7 +30,7 @@ const useCache = "use_cache_branch"
 
 // newDecoder loads and compiles a model. given has inputs that are the same in all runs.
 func newDecoder(ctx context.Context, path string, given map[string]*tensor.Tensor, capacity, threads int) (*decoder, error) {
-	file, err := graphrun.Loader{}.OpenContext(ctx, path)
+	file, err := graphrun.Loader{}.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -41,12 +41,12 @@ func newDecoder(ctx context.Context, path string, given map[string]*tensor.Tenso
 		if isMerged {
 			loader.Constants = map[string]tensor.Scalar{useCache: tensor.BoolScalar(branch)}
 		}
-		g, err := loader.LoadContext(ctx, path)
+		g, err := loader.Load(ctx, path)
 		if err != nil {
 			return nil, nil, err
 		}
 		options.Threads, options.Hints = threads, []map[string]int{typicalSizes(g, capacity)}
-		p, err := graphrun.CompileContext(ctx, g, options)
+		p, err := graphrun.Compile(ctx, g, options)
 		return p, g, err
 	}
 	d := &decoder{values: map[string]*tensor.Tensor{}}

@@ -59,11 +59,11 @@ func decodeFixed(ctx context.Context, path string, positions, tokens, threads in
 	if tokens > positions {
 		return nil, fmt.Errorf("%d tokens do not fit into %d positions", tokens, positions)
 	}
-	g, err := graphrun.LoadContext(ctx, path)
+	g, err := graphrun.Load(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	p, err := graphrun.CompileContext(ctx, g, graphrun.Options{Threads: threads})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: threads})
 	if err != nil {
 		return nil, err
 	}

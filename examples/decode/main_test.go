@@ -23,7 +23,7 @@ func TestDecode(t *testing.T) {
 	g.Output("next", op.Add(op.Reshape(op.Sum(present), []int{1, 1}), 1))
 	g.Output("present_0_key", present)
 	require.NoError(t, g.Err())
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 	require.NoError(t, err)
 	text, times, err := decode(t.Context(), p, g.Inputs, positions, 6)
 	require.NoError(t, err)

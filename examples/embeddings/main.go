@@ -10,6 +10,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"os"
@@ -37,7 +38,7 @@ func main() {
 // convert reads an encoder, and writes a graph with the embeddings of sentences as its only output: a graph file and
 // the file of its weights.
 func convert(encoder, path string) error {
-	g, err := graphrun.Load(encoder)
+	g, err := graphrun.Load(context.Background(), encoder)
 	if err != nil {
 		return err
 	}

@@ -31,9 +31,9 @@ func TestEmbeddings(t *testing.T) {
 	path := filepath.Join(dir, "embedder.json")
 	require.NoError(t, convert(filepath.Join(dir, "encoder.json"), path))
 
-	g, err := graphrun.Load(path)
+	g, err := graphrun.Load(t.Context(), path)
 	require.NoError(t, err)
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 	require.NoError(t, err)
 	tokens := func(rows ...int64) *tensor.Tensor { return tensor.Must(tensor.FromSlice(rows, len(rows)/3, 3)) }
 	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{

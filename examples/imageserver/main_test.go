@@ -33,7 +33,7 @@ func TestClient(t *testing.T) {
 	defer server.Close()
 	g, err := classifier()
 	require.NoError(t, err)
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 	require.NoError(t, err)
 	for _, size := range []image.Point{{40, 50}, {64, 33}} {
 		image := picture(size.X, size.Y)

@@ -30,7 +30,7 @@ func main() {
 	costs := map[string]float64{}
 	least := math.Inf(1)
 	for _, s := range append(graphrun.Strategies(), descent{}) {
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Costs: phone})
+		p, err := graphrun.Compile(context.Background(), g, graphrun.Options{Strategy: s, Costs: phone})
 		check(err)
 		plan := p.Report()
 		costs[s.Name()] = plan.CostNS
@@ -51,7 +51,7 @@ func main() {
 func measure(g *graph.Graph) error {
 	var list []experiment.Candidate
 	for _, s := range append(graphrun.Strategies(), descent{}) {
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Costs: phone})
+		p, err := graphrun.Compile(context.Background(), g, graphrun.Options{Strategy: s, Costs: phone})
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func compare(g *graph.Graph) error {
 	if err != nil {
 		return err
 	}
-	p, err := graphrun.Compile(g, graphrun.Options{Strategy: descent{}, Costs: phone, Passes: list, Check: true})
+	p, err := graphrun.Compile(context.Background(), g, graphrun.Options{Strategy: descent{}, Costs: phone, Passes: list, Check: true})
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func load() (*graph.Graph, error) {
 	}
 	return graphrun.Loader{Lookup: lookup, Operators: onnx.Operators{
 		domain: {"ChannelNorm": onnx.As("channel_norm")},
-	}}.Load(path)
+	}}.Load(context.Background(), path)
 }
 
 func check(err error) {

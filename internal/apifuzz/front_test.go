@@ -1,6 +1,7 @@
 package apifuzz
 
 import (
+	"context"
 	"path/filepath"
 
 	"github.com/graphrun/graphrun"
@@ -16,7 +17,7 @@ func (w *world) compiled() *graphrun.Program {
 	if g == nil {
 		return new(graphrun.Program)
 	}
-	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1 + w.rng.IntN(2), KeepGoing: w.rng.IntN(2) == 0})
+	p, err := graphrun.Compile(context.Background(), g, graphrun.Options{Threads: 1 + w.rng.IntN(2), KeepGoing: w.rng.IntN(2) == 0})
 	if err != nil {
 		panic(err)
 	}
@@ -25,7 +26,7 @@ func (w *world) compiled() *graphrun.Program {
 
 // opened returns an opened graph file, sometimes with wrong sizes.
 func (w *world) opened() *graphrun.File {
-	f, err := graphrun.Loader{}.Open(residual)
+	f, err := graphrun.Loader{}.Open(context.Background(), residual)
 	if err != nil {
 		panic(err)
 	}

@@ -259,7 +259,7 @@ func (w *world) layoutModel() *layout.Model {
 }
 
 func (w *world) certificate() *experiment.Certificate {
-	p, err := graphrun.Compile(small(), graphrun.Options{Strategy: graphrun.Optimal})
+	p, err := graphrun.Compile(context.Background(), small(), graphrun.Options{Strategy: graphrun.Optimal})
 	if err != nil {
 		panic(err)
 	}

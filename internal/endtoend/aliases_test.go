@@ -20,7 +20,7 @@ func TestViewsOfCopiesAreNotInputs(t *testing.T) {
 				x = op.Clone(x)
 			}
 			g.Output("y", op.Permute(x, []int{1, 0}))
-			p, err := graphrun.Compile(g, graphrun.Options{Strategy: strategy})
+			p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: strategy})
 			require.NoError(t, err)
 			in := tensor.Zeros(tensor.Float32, 3, 2)
 			out, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x": in})

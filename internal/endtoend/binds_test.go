@@ -87,7 +87,7 @@ func TestFillsOfSizes(t *testing.T) {
 	g.Output("y", g.Apply("add", nil, g.Apply("add", nil, x, whole)[0], small)[0])
 	require.NoError(t, g.Err())
 	require.Equal(t, tensor.Int64, whole.Meta.DType)
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	for _, n := range []int{1, 2, 3, 6, 0, 3} {
 		out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.Zeros(f32, n)})

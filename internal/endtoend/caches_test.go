@@ -149,10 +149,10 @@ func TestCachesGrow(t *testing.T) {
 	}{{batch: 1, prompt: 5, check: true}, {batch: 1, prompt: 1}, {batch: 2, prompt: 7, strategy: graphrun.Propagate},
 		{batch: 2, prompt: 1, strategy: graphrun.Contiguous}} {
 		g := cachedDecoder(t)
-		plain, err := graphrun.Compile(g, graphrun.Options{Strategy: test.strategy})
+		plain, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: test.strategy})
 		require.NoError(t, err)
 		plans := 0
-		cached, err := graphrun.Compile(g, graphrun.Options{Strategy: test.strategy, Check: test.check,
+		cached, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: test.strategy, Check: test.check,
 			Caches: graphrun.RecognizedCaches(capacity), Progress: func(string) { plans++ }})
 		require.NoError(t, err)
 		require.Len(t, cached.Caches(), 4)
@@ -267,7 +267,7 @@ func TestCachesRefused(t *testing.T) {
 			cache.Capacity = test.cache.Capacity
 		}
 		test.options.Caches = append(test.options.Caches, cache)
-		_, err := graphrun.Compile(g, test.options)
+		_, err := graphrun.Compile(ctx, g, test.options)
 		assert.ErrorContains(t, err, test.want)
 	}
 }
@@ -275,7 +275,7 @@ func TestCachesRefused(t *testing.T) {
 // A run refuses tensors that are no caches before it writes anything.
 func TestCachesMisused(t *testing.T) {
 	g := cacheGraph(t, presentNode+`, {"name": "sum", "op": "sum", "inputs": ["present"]}`, `"present", "sum"`)
-	p, err := graphrun.Compile(g, graphrun.Options{
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{
 		Caches: []graphrun.GrowingCache{{Input: "past", Output: "present", Axis: -2, Capacity: 16}}})
 	require.NoError(t, err)
 	inputs := func(past int) map[string]*tensor.Tensor {
@@ -326,7 +326,7 @@ func TestCachesMisused(t *testing.T) {
 // RunInto needs no tensor for the output of a cache. It accepts the view of the cache, and no other tensor.
 func TestCachesInto(t *testing.T) {
 	g := cacheGraph(t, presentNode+`, {"name": "sum", "op": "sum", "inputs": ["present"]}`, `"present", "sum"`)
-	p, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(16)})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Caches: graphrun.RecognizedCaches(16)})
 	require.NoError(t, err)
 	ones, err := tensor.FromSlice([]float32{1, 1, 1, 1, 1, 1, 1, 1}, 1, 2, 1, 4)
 	require.NoError(t, err)
@@ -353,7 +353,7 @@ func TestCachesInPlan(t *testing.T) {
 	const capacity, past = 64, 50
 	g := cachedDecoder(t)
 	hint := map[string]int{"B": 1, "S": 1, "P": past, "T": past + 1}
-	cached, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity), Hints: []map[string]int{hint}})
+	cached, err := graphrun.Compile(ctx, g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity), Hints: []map[string]int{hint}})
 	require.NoError(t, err)
 	assert.Empty(t, cached.Report().Copies)
 	stores := 0
@@ -369,7 +369,7 @@ func TestCachesInPlan(t *testing.T) {
 	const toStrided = `{"name": "flat", "op": "view", "inputs": ["rows"], "attrs": {"size": [1, -1]}}`
 	g = cacheGraph(t, presentNode+`, {"name": "rows", "op": "contiguous", "inputs": ["present"]}, `+toStrided+
 		`, {"name": "y", "op": "neg", "inputs": ["flat"]}`, `"present", "y"`)
-	p, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity),
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity),
 		Hints: []map[string]int{{"S": 1, "P": past}}})
 	require.NoError(t, err)
 	require.Len(t, p.Report().Copies, 1)
@@ -381,7 +381,7 @@ func TestCachesInPlan(t *testing.T) {
 func TestCachesAllocateLittle(t *testing.T) {
 	const capacity, batch, first = 20000, 1, 16000
 	g := cachedDecoder(t)
-	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1, Caches: graphrun.RecognizedCaches(capacity),
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 1, Caches: graphrun.RecognizedCaches(capacity),
 		Hints: []map[string]int{{"B": 1, "S": 1, "P": first, "T": first + 1}}})
 	require.NoError(t, err)
 	caches, err := p.CachesOf(emptyCaches(g, batch))
@@ -479,9 +479,9 @@ func TestCachesOfGroupQueryAttention(t *testing.T) {
 	const capacity, batch = 24, 2
 	for _, dtype := range []pb.DataType{pb.Float, pb.Float16} {
 		g := groupQueryModel(t, dtype)
-		plain, err := graphrun.Compile(g, graphrun.Options{})
+		plain, err := graphrun.Compile(ctx, g, graphrun.Options{})
 		require.NoError(t, err)
-		cached, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity)})
+		cached, err := graphrun.Compile(ctx, g, graphrun.Options{Caches: graphrun.RecognizedCaches(capacity)})
 		require.NoError(t, err)
 		assert.Empty(t, cached.Report().Copies)
 		for _, step := range cached.Report().Steps {
@@ -539,7 +539,7 @@ func TestCachesOfGroupQueryAttention(t *testing.T) {
 func TestCachesOfGoroutines(t *testing.T) {
 	const capacity, batch = 16, 1
 	g := cachedDecoder(t)
-	p, err := graphrun.Compile(g, graphrun.Options{Threads: 2, Caches: graphrun.RecognizedCaches(capacity)})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 2, Caches: graphrun.RecognizedCaches(capacity)})
 	require.NoError(t, err)
 	last := make([][]uint32, 4)
 	var group errgroup.Group
@@ -579,7 +579,7 @@ func TestSmallCaches(t *testing.T) {
 	g.Output("present", g.Apply("cat", graph.Attrs{"dim": 1}, past, added)[0])
 	require.NoError(t, g.Err())
 	for capacity := 2; capacity <= 4; capacity++ {
-		p, err := graphrun.Compile(g.Clone(), graphrun.Options{Threads: 1,
+		p, err := graphrun.Compile(ctx, g.Clone(), graphrun.Options{Threads: 1,
 			Caches: []graph.GrowingCache{{Input: "past", Output: "present", Axis: 1, Capacity: capacity}}})
 		require.NoError(t, err)
 		in, err := p.CachesOf(map[string]*tensor.Tensor{"past": tensor.Zeros(f32, 2, 0, 4)})

@@ -21,7 +21,7 @@ func TestCertificates(t *testing.T) {
 	copies := 0
 	for seed := range uint64(60) {
 		g, _ := grow(seed)
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal, MemoryLimit: -1})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: graphrun.Optimal, MemoryLimit: -1})
 		require.NoError(t, err, "seed %d", seed)
 		c, err := experiment.Certify(p)
 		require.NoError(t, err, "seed %d", seed)
@@ -30,13 +30,13 @@ func TestCertificates(t *testing.T) {
 		read, err := experiment.ReadCertificate(&text)
 		require.NoError(t, err, "seed %d", seed)
 		again, _ := grow(seed)
-		v, err := experiment.Verify(again, read)
+		v, err := experiment.Verify(ctx, again, read)
 		require.NoError(t, err, "seed %d", seed)
 		r := p.Report()
 		require.True(t, v.Optimal && r.Optimal, "seed %d", seed)
 		require.InDelta(t, v.CostNS, r.CostNS+r.SavedNS, 1e-9*v.CostNS, "seed %d: certificates are of layouts", seed)
 
-		given, err := graphrun.Compile(g, graphrun.Options{Strategy: layout.Given(read.Solution), MemoryLimit: -1})
+		given, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: layout.Given(read.Solution), MemoryLimit: -1})
 		require.NoError(t, err, "seed %d", seed)
 		other := given.Report()
 		require.Equal(t, r.Copies, other.Copies, "seed %d", seed)
@@ -45,7 +45,7 @@ func TestCertificates(t *testing.T) {
 		copies += len(r.Copies)
 
 		bare := &wcsp.Solution{Labels: read.Solution.Labels}
-		given, err = graphrun.Compile(g, graphrun.Options{Strategy: layout.Given(bare), MemoryLimit: -1})
+		given, err = graphrun.Compile(ctx, g, graphrun.Options{Strategy: layout.Given(bare), MemoryLimit: -1})
 		require.NoError(t, err, "seed %d", seed)
 		require.Nil(t, given.Report().LowerBoundNS, "seed %d: nothing was proved", seed)
 	}

@@ -89,7 +89,7 @@ func boundAlike(g, whole *graph.Graph, used *graphrun.Program, o graphrun.Option
 	ctx := context.Background()
 	fixed := o
 	fixed.Sizes, fixed.Hints = sizes, nil
-	p, err := graphrun.Compile(g, fixed)
+	p, err := graphrun.Compile(ctx, g, fixed)
 	if err != nil {
 		return false, nil // some op has no kernel for this
 	}
@@ -104,7 +104,7 @@ func boundAlike(g, whole *graph.Graph, used *graphrun.Program, o graphrun.Option
 	if err != nil {
 		return false, nil
 	}
-	fresh, err := graphrun.Compile(whole, o)
+	fresh, err := graphrun.Compile(ctx, whole, o)
 	if err != nil {
 		return false, err
 	}
@@ -165,7 +165,7 @@ func runClasses(t *testing.T, seed uint64, inBranch bool) (runs int) {
 	if inBranch {
 		whole = asBranch(t, g, hints)
 	}
-	p, err := graphrun.Compile(whole, o)
+	p, err := graphrun.Compile(ctx, whole, o)
 	if err != nil {
 		return 0 // some op has no kernel for this
 	}

@@ -200,7 +200,7 @@ func runWays(t *testing.T, seed uint64, inBranch bool) (runs int) {
 	if inBranch {
 		whole = asBranch(t, g, built)
 	}
-	p, err := graphrun.Compile(whole, o)
+	p, err := graphrun.Compile(ctx, whole, o)
 	if err != nil {
 		return 0 // a window is larger than the images that the graph is planned for
 	}

@@ -60,15 +60,15 @@ func TestContextEnds(t *testing.T) {
 	for _, path := range someModels(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			sweep(t, func(ctx context.Context) error {
-				_, err := graphrun.LoadContext(ctx, path)
+				_, err := graphrun.Load(ctx, path)
 				return err
 			})
-			g, err := graphrun.Load(path)
+			g, err := graphrun.Load(ctx, path)
 			require.NoError(t, err)
 			for _, s := range graphrun.Strategies() {
 				for _, keep := range []bool{false, true} {
 					sweep(t, func(ctx context.Context) error {
-						_, err := graphrun.CompileContext(ctx, g, graphrun.Options{Strategy: s, Threads: 2, KeepGoing: keep})
+						_, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: s, Threads: 2, KeepGoing: keep})
 						return err
 					})
 				}
@@ -82,17 +82,17 @@ func TestContextEnds(t *testing.T) {
 func TestVerificationEnds(t *testing.T) {
 	for _, path := range someModels(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			g, err := graphrun.Load(path)
+			g, err := graphrun.Load(ctx, path)
 			require.NoError(t, err)
-			p, err := graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal})
+			p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: graphrun.Optimal})
 			require.NoError(t, err)
 			c, err := experiment.Certify(p)
 			require.NoError(t, err)
 			sweep(t, func(ctx context.Context) error {
-				_, err := experiment.VerifyContext(ctx, g, c)
+				_, err := experiment.Verify(ctx, g, c)
 				return err
 			})
-			_, err = experiment.Verify(g, c)
+			_, err = experiment.Verify(ctx, g, c)
 			require.NoError(t, err)
 		})
 	}
@@ -103,12 +103,12 @@ func TestContextIsLetGo(t *testing.T) {
 	for _, path := range someModels(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
-			g, err := graphrun.LoadContext(ctx, path)
+			g, err := graphrun.Load(ctx, path)
 			require.NoError(t, err)
-			p, err := graphrun.CompileContext(ctx, g, graphrun.Options{})
+			p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 			require.NoError(t, err)
 			cancel()
-			_, err = graphrun.Compile(g, graphrun.Options{})
+			_, err = graphrun.Compile(ctx, g, graphrun.Options{})
 			require.NoError(t, err)
 			in := map[string]*tensor.Tensor{}
 			for _, v := range g.Inputs {
@@ -142,7 +142,7 @@ func TestWaitersHaveTheirOwnContexts(t *testing.T) {
 	list, err := passes.Before(passes.Passes(), "layout", waiting)
 	require.NoError(t, err)
 	goOn <- struct{}{}
-	p, err := graphrun.Compile(openGraph(t), graphrun.Options{Passes: list})
+	p, err := graphrun.Compile(ctx, openGraph(t), graphrun.Options{Passes: list})
 	require.NoError(t, err)
 	<-begun
 	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 5, 3)}
@@ -176,7 +176,7 @@ func openGraph(t *testing.T) *graph.Graph {
 	require.NoError(t, os.WriteFile(path, []byte(`{"version": 1, "inputs": [{"name": "x", "dtype": "float32",
 		"shape": ["N", 3]}], "nodes": [{"name": "s", "op": "softmax", "inputs": ["x"], "attrs": {"dim": 1}},
 		{"name": "y", "op": "t", "inputs": ["s"]}], "outputs": ["y"]}`), 0o644))
-	g, err := graphrun.Load(path)
+	g, err := graphrun.Load(ctx, path)
 	require.NoError(t, err)
 	return g
 }
@@ -184,7 +184,7 @@ func openGraph(t *testing.T) *graph.Graph {
 // TestContextsOfRunsPlan checks that planning within a run ends with the context of the run at each check, and that the
 // next run plans again.
 func TestContextsOfRunsPlan(t *testing.T) {
-	p, err := graphrun.Compile(openGraph(t), graphrun.Options{})
+	p, err := graphrun.Compile(ctx, openGraph(t), graphrun.Options{})
 	require.NoError(t, err)
 	n := 1
 	sweep(t, func(ctx context.Context) error {
@@ -201,13 +201,13 @@ func TestContextsOfRunsPlan(t *testing.T) {
 
 // TestNothingGoesOn checks that ended compiles leave no goroutine.
 func TestNothingGoesOn(t *testing.T) {
-	g, err := graphrun.Load("../../examples/models/residual.json")
+	g, err := graphrun.Load(ctx, "../../examples/models/residual.json")
 	require.NoError(t, err)
 	before := runtime.NumGoroutine()
 	var group sync.WaitGroup
 	for n := 1; n < 400; n += 7 {
 		group.Go(func() {
-			_, err := graphrun.CompileContext(interrupttest.EndAtCheck(n), g, graphrun.Options{Threads: 2})
+			_, err := graphrun.Compile(interrupttest.EndAtCheck(n), g, graphrun.Options{Threads: 2})
 			if err != nil {
 				assert.ErrorIs(t, err, interrupttest.ErrEnded)
 			}
@@ -257,14 +257,14 @@ func TestContextTimes(t *testing.T) {
 			return append(ms, strings.Join(each, ", "))
 		}
 		loads := whole(func(ctx context.Context) (err error) {
-			h, err := graphrun.LoadContext(ctx, path)
+			h, err := graphrun.Load(ctx, path)
 			if err == nil {
 				g = h
 			}
 			return err
 		})
 		compiles := whole(func(ctx context.Context) error {
-			_, err := graphrun.CompileContext(ctx, g.Clone(), graphrun.Options{})
+			_, err := graphrun.Compile(ctx, g.Clone(), graphrun.Options{})
 			return err
 		})
 		t.Logf("| %s | %s |", path, strings.Join(append(loads, compiles...), " | "))

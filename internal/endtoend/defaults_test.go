@@ -39,7 +39,7 @@ func withDefaults(t *testing.T, irVersion int64, rows string) *graph.Graph {
 			info("s", pb.Int64, size(1))},
 		Output: []*pb.ValueInfoProto{info("y", pb.Float)},
 	}}
-	g, err := graphrun.Loader{}.Read(bytes.NewReader(pb.Marshal(m)), "m.onnx")
+	g, err := graphrun.Loader{}.Read(ctx, bytes.NewReader(pb.Marshal(m)), "m.onnx")
 	require.NoError(t, err)
 	return g
 }
@@ -62,14 +62,14 @@ func TestDefaultsAreOverridden(t *testing.T) {
 				return graphrun.Run(context.Background(), g, in)
 			},
 			"Compile": func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-				p, err := graphrun.Compile(g, graphrun.Options{})
+				p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 				if err != nil {
 					return nil, err
 				}
 				return p.Run(context.Background(), in)
 			},
 			"RunInto": func(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-				p, err := graphrun.Compile(g, graphrun.Options{})
+				p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 				if err != nil {
 					return nil, err
 				}
@@ -96,7 +96,7 @@ func TestDefaultsAreOverridden(t *testing.T) {
 			}
 		}
 	}
-	p, err := graphrun.Compile(withDefaults(t, 8, ""), graphrun.Options{})
+	p, err := graphrun.Compile(ctx, withDefaults(t, 8, ""), graphrun.Options{})
 	require.NoError(t, err)
 	assert.NotNil(t, p.Graph().Value("twice").Const, "without an override, the sum is folded")
 	out, err := p.Run(context.Background(), map[string]*tensor.Tensor{"x": x, "s": shape})
@@ -104,7 +104,7 @@ func TestDefaultsAreOverridden(t *testing.T) {
 	assert.Equal(t, []int{6}, out["y"].Shape)
 
 	// With a symbolic size, the given tensor may have another size.
-	p, err = graphrun.Compile(withDefaults(t, 8, "K"), graphrun.Options{})
+	p, err = graphrun.Compile(ctx, withDefaults(t, 8, "K"), graphrun.Options{})
 	require.NoError(t, err)
 	out, err = p.Run(context.Background(), map[string]*tensor.Tensor{"x": x, "w": floats([]int{1}, 4)})
 	require.NoError(t, err)

@@ -59,7 +59,7 @@ func TestDevicePlacement(t *testing.T) {
 	sums := op.Cumsum(op.Transpose(op.Square(y), 0, 1), 1) // the device has no scans
 	g.Output("y", op.Embedding(sums, i))
 	require.NoError(t, g.Err())
-	want, err := graphrun.Compile(g, graphrun.Options{})
+	want, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	indices := tensor.Empty(tensor.New(tensor.Int64, 3))
 	for k := range 3 {
@@ -69,7 +69,7 @@ func TestDevicePlacement(t *testing.T) {
 	expected, err := want.Run(context.Background(), in)
 	require.NoError(t, err)
 	for _, noFusion := range []bool{false, true} {
-		p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true,
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true,
 			NoFusion: noFusion})
 		require.NoError(t, err)
 		nodes, transfers := placed(p)
@@ -78,7 +78,7 @@ func TestDevicePlacement(t *testing.T) {
 		assert.NotContains(t, nodes, "cumsum")
 		certificate, err := experiment.Certify(p)
 		require.NoError(t, err)
-		verdict, err := experiment.Verify(g, certificate)
+		verdict, err := experiment.Verify(ctx, g, certificate)
 		require.NoError(t, err)
 		assert.True(t, verdict.Optimal)
 		for range 2 {
@@ -100,11 +100,11 @@ func TestDeviceConcat(t *testing.T) {
 	g.Output("y", op.Cat([]*graph.Value{op.Relu(x), op.Square(x)}))
 	require.NoError(t, g.Err())
 	in := map[string]*tensor.Tensor{"x": generated(tensor.New(tensor.Float32, 4, 6))}
-	want, err := graphrun.Compile(g, graphrun.Options{})
+	want, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	expected, err := want.Run(context.Background(), in)
 	require.NoError(t, err)
-	p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true,
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true,
 		Pins: map[string]graph.Pin{"relu": {Device: graph.HostDevice}, "cat": {Device: "software"}}})
 	require.NoError(t, err)
 	out, err := p.Run(context.Background(), in)
@@ -130,11 +130,11 @@ func TestDeviceStoredRows(t *testing.T) {
 		g.Output("second", normalized(first))
 		require.NoError(t, g.Err())
 		in := map[string]*tensor.Tensor{"x": generated(tensor.New(tensor.Float32, 5, columns))}
-		want, err := graphrun.Compile(g, graphrun.Options{})
+		want, err := graphrun.Compile(ctx, g, graphrun.Options{})
 		require.NoError(t, err)
 		expected, err := want.Run(context.Background(), in)
 		require.NoError(t, err)
-		p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
 		require.NoError(t, err)
 		nodes, _ := placed(p)
 		assert.Len(t, nodes, 1, "one row program computes both outputs")
@@ -156,11 +156,11 @@ func TestDeviceAttention(t *testing.T) {
 	g.Output("y", op.Matmul(weights, v))
 	require.NoError(t, g.Err())
 	in := map[string]*tensor.Tensor{"q": generated(q.Meta), "k": generated(k.Meta), "v": generated(v.Meta)}
-	want, err := graphrun.Compile(g, graphrun.Options{})
+	want, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	expected, err := want.Run(context.Background(), in)
 	require.NoError(t, err)
-	p, err := graphrun.Compile(g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "software", Costs: freeDevice(), Check: true})
 	require.NoError(t, err)
 	nodes, transfers := placed(p)
 	assert.Len(t, transfers, 4, "three inputs, one output: %v", transfers)
@@ -171,7 +171,7 @@ func TestDeviceAttention(t *testing.T) {
 	assert.InDeltaSlice(t, floats(expected["y"]), floats(out["y"]), 1e-5)
 
 	slow := machine.DefaultProfile().WithDevice("software", machine.DeviceRates{UploadPS: 1e9, DownloadPS: 1e9})
-	p, err = graphrun.Compile(g, graphrun.Options{Device: "software", Costs: slow})
+	p, err = graphrun.Compile(ctx, g, graphrun.Options{Device: "software", Costs: slow})
 	require.NoError(t, err)
 	if loops.CodeAvailable() { // without machine code, the host computes the nodes, too
 		assert.Len(t, p.Graph().Nodes, 1, "transfers cost more than the attention on the host")
@@ -188,18 +188,18 @@ func TestDeviceScalar(t *testing.T) {
 	g.Output("y", op.Mul(x, op.Add(s, s)))
 	require.NoError(t, g.Err())
 	in := map[string]*tensor.Tensor{"x": generated(x.Meta), "s": generated(s.Meta)}
-	want, err := graphrun.Compile(g, graphrun.Options{NoFusion: true})
+	want, err := graphrun.Compile(ctx, g, graphrun.Options{NoFusion: true})
 	require.NoError(t, err)
 	expected, err := want.Run(context.Background(), in)
 	require.NoError(t, err)
-	_, err = graphrun.Compile(g, graphrun.Options{Device: "software", NoFusion: true, Strategy: graphrun.Propagate,
+	_, err = graphrun.Compile(ctx, g, graphrun.Options{Device: "software", NoFusion: true, Strategy: graphrun.Propagate,
 		Pins: map[string]graph.Pin{"add": {Device: "software"}}})
 	require.ErrorContains(t, err, "pin add=device:software: this strategy does not use devices")
 	for _, c := range []struct {
 		add, mul           string
 		uploads, downloads int
 	}{{"software", graph.HostDevice, 0, 1}, {graph.HostDevice, "software", 1, 1}, {"software", "software", 1, 1}} {
-		p, err := graphrun.Compile(g, graphrun.Options{Device: "software", NoFusion: true, Check: true,
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "software", NoFusion: true, Check: true,
 			Pins: map[string]graph.Pin{"add": {Device: c.add}, "mul": {Device: c.mul}}})
 		require.NoError(t, err)
 		places := p.Report().Costs().Places
@@ -226,7 +226,7 @@ func TestDeviceExact(t *testing.T) {
 	g.Output("y", op.Relu(g.Input("x", tensor.Float32, 4)))
 	require.NoError(t, g.Err())
 	for _, exact := range []bool{false, true} {
-		_, err := graphrun.Compile(g, graphrun.Options{Device: "inexact", Exact: exact})
+		_, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "inexact", Exact: exact})
 		if exact {
 			assert.ErrorContains(t, err, "does not round as IEEE 754 requires: sums and products of float32")
 		} else {
@@ -268,7 +268,7 @@ func TestDeviceMemory(t *testing.T) {
 	w := g.Constant("w", generated(tensor.New(tensor.Float32, 4096)))
 	g.Output("y", op.Mul(op.Relu(x), w))
 	require.NoError(t, g.Err())
-	p, err := graphrun.Compile(g, graphrun.Options{Device: "counting", Costs: freeDevice()})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "counting", Costs: freeDevice()})
 	require.NoError(t, err)
 	const sizes, kept = 20, 16
 	for n := 1; n <= sizes; n++ {
@@ -297,7 +297,7 @@ func TestDeviceMemoryLimit(t *testing.T) {
 		x := g.Input("x", tensor.Float32, rows, 4096)
 		g.Output("y", op.Mul(op.Relu(x), g.Constant("w", generated(tensor.New(tensor.Float32, 4096)))))
 		require.NoError(t, g.Err())
-		_, err := graphrun.Compile(g, graphrun.Options{Device: "small", MemoryLimit: limit, Costs: freeDevice()})
+		_, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "small", MemoryLimit: limit, Costs: freeDevice()})
 		return err
 	}
 	require.NoError(t, compile(1, 0))
@@ -316,7 +316,7 @@ func TestDeviceReport(t *testing.T) {
 	x := g.Input("x", tensor.Float32, 4, 64)
 	g.Output("y", op.Mul(op.Relu(x), g.Constant("w", generated(tensor.New(tensor.Float32, 64)))))
 	require.NoError(t, g.Err())
-	p, err := graphrun.Compile(g, graphrun.Options{Device: "software",
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "software",
 		Pins: map[string]graph.Pin{"mul": {Device: "software"}, "relu": {Device: "software"}}})
 	require.NoError(t, err)
 	memory := p.Report().Memory
@@ -346,7 +346,7 @@ func TestDeviceRates(t *testing.T) {
 	estimated := backend.New(software.Open()).Rates()
 	for name, used := range map[string]bool{"": true, "interpreter": true, "another": false} {
 		rates := machine.DeviceRates{Device: name, StepPS: 7}
-		p, err := graphrun.Compile(g, graphrun.Options{Device: "software",
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "software",
 			Costs: machine.DefaultProfile().WithDevice("software", rates)})
 		require.NoError(t, err)
 		want := estimated
@@ -357,17 +357,17 @@ func TestDeviceRates(t *testing.T) {
 		certificate, err := experiment.Certify(p)
 		require.NoError(t, err)
 		assert.Equal(t, want, certificate.Profile.Devices["software"], name)
-		_, err = experiment.Verify(g, certificate)
+		_, err = experiment.Verify(ctx, g, certificate)
 		require.NoError(t, err)
 		rates = certificate.Profile.Devices["software"]
 		rates.Device = "another"
 		certificate.Profile = certificate.Profile.WithDevice("software", rates)
 		certificate.ProfileDigest = machine.DigestOfJSON(certificate.Profile)
-		_, err = experiment.Verify(g, certificate)
+		_, err = experiment.Verify(ctx, g, certificate)
 		require.ErrorContains(t, err, `is for the device "another", but the software device of this machine is "interpreter"`)
 		certificate.Options.Device = "absent"
 		certificate.OptionsDigest = machine.DigestOfJSON(certificate.Options)
-		_, err = experiment.Verify(g, certificate)
+		_, err = experiment.Verify(ctx, g, certificate)
 		require.ErrorContains(t, err, `the certificate is for a device: there is no device "absent"`)
 	}
 }

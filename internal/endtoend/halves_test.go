@@ -118,7 +118,7 @@ func TestHalfConvolutions(t *testing.T) {
 							op.Conv2dAttrs{Padding: []int{1}, Stride: []int{1, 2}, Groups: &groups})
 						y.Node.Pin = graph.Pin{Impl: impl}
 						g.Output("y", y)
-						p, err := graphrun.Compile(g, graphrun.Options{Threads: 2})
+						p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 2})
 						require.NoError(t, err)
 						packed = append(packed, p.Report().Packed...)
 						out, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x": x})

@@ -122,7 +122,7 @@ func indexGraph(rng *rand.Rand, m tensor.Meta, ops []string) (g *graph.Graph, sc
 func runCountingSteps(t *testing.T, g *graph.Graph, in map[string]*tensor.Tensor, o graphrun.Options, steps *int,
 ) map[string]*tensor.Tensor {
 	t.Helper()
-	p, err := graphrun.Compile(g, o)
+	p, err := graphrun.Compile(ctx, g, o)
 	require.NoError(t, err)
 	*steps = len(p.Report().Steps)
 	got, err := p.Run(t.Context(), in)

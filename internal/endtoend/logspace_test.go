@@ -21,9 +21,9 @@ func TestLogspaceOfOneStep(t *testing.T) {
 			{"name": "y", "op": "add", "inputs": ["x", "powers"]}],
 		"outputs": ["y"]}`
 	for _, hint := range []string{"1", "2", "5"} {
-		g, err := graphrun.Loader{}.Read(strings.NewReader(strings.ReplaceAll(text, "HINT", hint)), "g.json")
+		g, err := graphrun.Loader{}.Read(ctx, strings.NewReader(strings.ReplaceAll(text, "HINT", hint)), "g.json")
 		require.NoError(t, err)
-		p, err := graphrun.Compile(g, graphrun.Options{})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 		require.NoError(t, err)
 		for _, n := range []int{5, 1, 2, 0, 1} {
 			out, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Int64, n)})

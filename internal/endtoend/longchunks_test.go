@@ -71,11 +71,11 @@ func (l longChunk) program(t *testing.T) (*graphrun.Program, map[string]*tensor.
 	g, err := graphfile.Parse(strings.NewReader(fmt.Sprintf(`{"version": 1, "inputs": [%s], "nodes": [{"name": "n", %s}],
 		"outputs": ["y"]}`, strings.Join(inputs, ", "), node)), kernels.Lookup, graphfile.Options{})
 	require.NoError(t, err)
-	require.NoError(t, graphrun.Infer(g))
+	require.NoError(t, graphrun.Infer(ctx, g))
 	for _, v := range g.Inputs {
 		in[v.Name] = tensor.Zeros(v.Meta.DType, v.Meta.Shape...)
 	}
-	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 1})
 	require.NoError(t, err)
 	return p, in
 }

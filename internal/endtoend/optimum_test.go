@@ -200,7 +200,7 @@ func (j *judged) Choose(p *layout.Problem) (*layout.Assignment, error) {
 		return nil, err
 	}
 	require.True(j.t, s.Optimal())
-	require.NoError(j.t, verify.Solution(m.WCSP, s))
+	require.NoError(j.t, verify.Solution(ctx, m.WCSP, s))
 	ties, err := wcsp.Exact.Solve(m.Weighted, wcsp.Options{})
 	require.NoError(j.t, err)
 	require.Positive(j.t, m.Weights.UnitBytes)
@@ -237,8 +237,8 @@ func (j *judged) tamper(p *wcsp.Problem, s *wcsp.Solution) {
 		cost, bound := *s, *s
 		cost.Cost += by
 		bound.Bound += by
-		require.Error(j.t, verify.Solution(p, &cost))
-		require.Error(j.t, verify.Solution(p, &bound))
+		require.Error(j.t, verify.Solution(ctx, p, &cost))
+		require.Error(j.t, verify.Solution(ctx, p, &bound))
 	}
 	if len(p.Variables) == 0 {
 		return
@@ -248,7 +248,7 @@ func (j *judged) tamper(p *wcsp.Problem, s *wcsp.Solution) {
 	v := j.rng.IntN(len(other.Labels))
 	other.Labels[v] = j.rng.IntN(len(p.Variables[v].Labels))
 	if cost, err := p.Cost(other.Labels); err != nil || cost != s.Cost {
-		require.Error(j.t, verify.Solution(p, &other))
+		require.Error(j.t, verify.Solution(ctx, p, &other))
 	}
 }
 
@@ -387,7 +387,7 @@ func TestOptimumOfExamples(t *testing.T) {
 	require.NotEmpty(t, files)
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
-			g, err := graphrun.Load(f)
+			g, err := graphrun.Load(ctx, f)
 			require.NoError(t, err)
 			require.NoError(t, g.Bind(nil))
 			j := &judged{t: t}

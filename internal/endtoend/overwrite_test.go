@@ -47,7 +47,7 @@ func TestRunIntoOverInput(t *testing.T) {
 	const positions = 70
 	for variant := range 4 {
 		for _, threads := range []int{1, 2} {
-			p, err := graphrun.Compile(decodeStep(variant, positions), graphrun.Options{Threads: threads})
+			p, err := graphrun.Compile(ctx, decodeStep(variant, positions), graphrun.Options{Threads: threads})
 			require.NoError(t, err)
 			rng := rand.New(rand.NewPCG(uint64(variant), 9))
 			shared, copied := eighths(2, positions, 8), eighths(2, positions, 8)
@@ -91,7 +91,7 @@ func TestTensorScatterOverInput(t *testing.T) {
 			return &pb.ValueInfoProto{Name: name,
 				Type: &pb.TypeProto{TensorType: &pb.TensorType{ElemType: int32(dtype), Shape: shape}}}
 		}
-		g, err := graphrun.Loader{}.Read(bytes.NewReader(pb.Marshal(&pb.ModelProto{IrVersion: 10,
+		g, err := graphrun.Loader{}.Read(ctx, bytes.NewReader(pb.Marshal(&pb.ModelProto{IrVersion: 10,
 			OpsetImport: []*pb.OperatorSetIDProto{{Version: 24}},
 			Graph: &pb.GraphProto{Name: "step",
 				Node: []*pb.NodeProto{{OpType: "TensorScatter", Input: []string{"past", "rows", "at"},
@@ -101,7 +101,7 @@ func TestTensorScatterOverInput(t *testing.T) {
 					value("at", pb.Int64, 2)},
 				Output: []*pb.ValueInfoProto{{Name: "present"}}}})), "step.onnx")
 		require.NoError(t, err)
-		p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 1})
 		require.NoError(t, err)
 		past, rows := eighths(2, 3, 6, 4), eighths(2, 3, 2, 4)
 		for _, at := range [][]int64{{0, 4}, {3, 1}, {4, 4}} {
@@ -125,12 +125,12 @@ func TestTensorScatterOverInput(t *testing.T) {
 
 // TestRunIntoOverInputRejected requires errors where an output cannot be written over an input.
 func TestRunIntoOverInputRejected(t *testing.T) {
-	p, err := graphrun.Compile(decodeStep(4, 5), graphrun.Options{})
+	p, err := graphrun.Compile(ctx, decodeStep(4, 5), graphrun.Options{})
 	require.NoError(t, err)
 	past := eighths(2, 5, 8)
 	in := map[string]*tensor.Tensor{"past": past, "index": tensor.Zeros(tensor.Int64, 2, 1, 8), "row": eighths(2, 1, 8)}
 	require.ErrorContains(t, p.RunInto(ctx, in, map[string]*tensor.Tensor{"present": past}), `shares memory with input "past"`)
-	p, err = graphrun.Compile(decodeStep(0, 5), graphrun.Options{})
+	p, err = graphrun.Compile(ctx, decodeStep(0, 5), graphrun.Options{})
 	require.NoError(t, err)
 	require.ErrorContains(t, p.RunInto(ctx, in, map[string]*tensor.Tensor{"present": tensor.Must(past.View(tensor.Meta{DType: tensor.Float32,
 		Shape: past.Shape, Strides: []int{8, 16, 1}}))}), `shares memory with input "past"`)

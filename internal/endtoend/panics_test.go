@@ -55,19 +55,19 @@ func TestPanicsOfOthers(t *testing.T) {
 			assert.Contains(t, err.Error(), part)
 		}
 	}
-	_, err := graphrun.Compile(g, graphrun.Options{Strategy: panicking{}})
+	_, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: panicking{}})
 	says(err, "strategy panicking", "of the strategy")
 
 	list, err := passes.Before(passes.Passes(), "layout", passes.Pass{Name: "mine", Run: func(*passes.Plan) error {
 		panic("of the pass")
 	}})
 	require.NoError(t, err)
-	_, err = graphrun.Compile(g, graphrun.Options{Passes: list})
+	_, err = graphrun.Compile(ctx, g, graphrun.Options{Passes: list})
 	says(err, "pass mine", "of the pass")
 
 	for _, method := range []string{"BeginRun", "EndRun", "BeginStep", "EndStep", "BeginChunk", "EndChunk"} {
 		for _, threads := range []int{1, 2} {
-			p, err := graphrun.Compile(g, graphrun.Options{Tracer: panicker{method}, Threads: threads})
+			p, err := graphrun.Compile(ctx, g, graphrun.Options{Tracer: panicker{method}, Threads: threads})
 			require.NoError(t, err)
 			_, err = p.Run(t.Context(), map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 64, 64)})
 			says(err, "tracer: "+method, "of the tracer")
@@ -103,7 +103,7 @@ func TestPanicOfAnOp(t *testing.T) {
 func TestNoOutputs(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	op.Relu(g.Input("x", tensor.Float32, 2))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	require.Len(t, p.Report().Warnings, 1)
 	require.Equal(t, graph.ErrNoOutputs.Error(), p.Report().Warnings[0].Message)
@@ -113,8 +113,8 @@ func TestNoOutputs(t *testing.T) {
 func TestThreads(t *testing.T) {
 	g := graph.New("g", kernels.Lookup)
 	g.Output("y", op.Relu(g.Input("x", tensor.Float32, 2)))
-	_, err := graphrun.Compile(g, graphrun.Options{Threads: -3})
+	_, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: -3})
 	require.ErrorContains(t, err, "Options.Threads is -3")
-	_, err = graphrun.Compile(g, graphrun.Options{})
+	_, err = graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 }

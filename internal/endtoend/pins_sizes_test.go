@@ -40,7 +40,7 @@ func (l *watcher) passes(t *testing.T) []passes.Pass {
 func TestPinsAtSizes(t *testing.T) {
 	testsize.Long(t)
 	last, rows := graph.Pin{Format: tensor.ChannelsLast}, graph.Pin{Format: tensor.Contiguous}
-	plain, err := graphrun.Load("../../examples/models/residual.json")
+	plain, err := graphrun.Load(ctx, "../../examples/models/residual.json")
 	require.NoError(t, err)
 	inputs, wants := map[int]map[string]*tensor.Tensor{}, map[int]map[string]*tensor.Tensor{}
 	for _, n := range []int{1, 3, 5} {
@@ -59,7 +59,7 @@ func TestPinsAtSizes(t *testing.T) {
 			}
 			require.NoError(t, g.Infer())
 			var seen watcher
-			p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Threads: 1, Passes: seen.passes(t)})
+			p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: s, Threads: 1, Passes: seen.passes(t)})
 			require.NoError(t, err, s.Name())
 			for n, in := range inputs {
 				got, err := p.Run(t.Context(), in)
@@ -103,7 +103,7 @@ func TestPinsOfDataDependentShapes(t *testing.T) {
 		}
 		require.NoError(t, g.Infer())
 		var seen watcher
-		p, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Threads: 1, Passes: seen.passes(t)})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Strategy: s, Threads: 1, Passes: seen.passes(t)})
 		require.NoError(t, err, s.Name())
 		for _, n := range []int{0, 1, 7, 24} {
 			data := make([]float32, 24)
@@ -137,7 +137,7 @@ func TestPinOfUnknownRank(t *testing.T) {
 	g.Output("at", g.Apply("nonzero", nil, g.Input("x", f32, 3, 4))[0].Named("at"))
 	require.NoError(t, g.Pin("at", graph.Pin{Format: tensor.ChannelsLast}))
 	require.NoError(t, g.Infer())
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	_, err = p.Run(t.Context(), filled(g, 1))
 	require.ErrorContains(t, err, `node "at" (nonzero): required rank 4 tensor to use channels_last format`)

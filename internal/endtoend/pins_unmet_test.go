@@ -57,7 +57,7 @@ func TestUnmetPins(t *testing.T) {
 		for _, s := range graphrun.Strategies() {
 			options := c.options
 			options.Strategy, options.Pins = s, map[string]graph.Pin{c.name: pin}
-			_, err = graphrun.Compile(mustLoad(t, c.file), options)
+			_, err = graphrun.Compile(ctx, mustLoad(t, c.file), options)
 			var unmet *graphrun.PinError
 			require.ErrorAs(t, err, &unmet, "%s=%s, %s", c.name, c.pin, s.Name())
 			require.Equal(t, []string{c.name, pin.String()}, []string{unmet.Name, unmet.Pin.String()}, "%v", err)
@@ -65,7 +65,7 @@ func TestUnmetPins(t *testing.T) {
 	}
 	// On the host, copies and views are on the host.
 	for _, name := range []string{"r", "c", "f"} {
-		_, err := graphrun.Compile(mustLoad(t, view), graphrun.Options{Pins: map[string]graph.Pin{name: {Device: graph.HostDevice}}})
+		_, err := graphrun.Compile(ctx, mustLoad(t, view), graphrun.Options{Pins: map[string]graph.Pin{name: {Device: graph.HostDevice}}})
 		require.NoError(t, err)
 	}
 }
@@ -107,7 +107,7 @@ func TestPinsKeepReadStorage(t *testing.T) {
 		require.NoError(t, err)
 		pins := map[string]graph.Pin{string("xabcd"[rng.IntN(5)]): {Order: order}}
 		for _, s := range strategies {
-			p, err := graphrun.Compile(build(), graphrun.Options{Strategy: s, Pins: pins, Check: true})
+			p, err := graphrun.Compile(ctx, build(), graphrun.Options{Strategy: s, Pins: pins, Check: true})
 			if err != nil {
 				require.ErrorAs(t, err, new(*graphrun.PinError), "seed %d, %v, %s", seed, pins, s.Name())
 				continue
@@ -127,7 +127,7 @@ func TestHintsOfStrides(t *testing.T) {
 		g := mustLoad(t, `{"version": 1, "symbols": {"N": {"min": 1, "max": 64}, "S": {"min": 8, "max": 4096}},
  "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 4], `+strides+`}],
  "nodes": [{"name": "y", "op": "relu", "inputs": ["x"]}], "outputs": ["y"]}`)
-		p, err := graphrun.Compile(g, graphrun.Options{Hints: []map[string]int{{"N": 8, "S": 100}, {"S": 30}}})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Hints: []map[string]int{{"N": 8, "S": 100}, {"S": 30}}})
 		require.NoError(t, err)
 		x := p.Graph().Inputs[0].Meta
 		require.Equal(t, strings.HasPrefix(strides, `"offset`), x.Offset == 100)
@@ -136,7 +136,7 @@ func TestHintsOfStrides(t *testing.T) {
 		out, err := p.Run(t.Context(), in)
 		require.NoError(t, err)
 		require.Equal(t, []int{3, 4}, out["y"].Shape)
-		_, err = graphrun.Compile(g, graphrun.Options{Hints: []map[string]int{{"S": 7}}})
+		_, err = graphrun.Compile(ctx, g, graphrun.Options{Hints: []map[string]int{{"S": 7}}})
 		require.Error(t, err)
 	}
 }

@@ -26,7 +26,7 @@ func TestStepsArePricedByOperand(t *testing.T) {
 	require.NoError(t, err)
 	var graphs []*graph.Graph
 	for _, f := range files {
-		g, err := graphrun.Load(f)
+		g, err := graphrun.Load(ctx, f)
 		require.NoError(t, err)
 		require.NoError(t, g.Bind(nil))
 		graphs = append(graphs, g)

@@ -21,7 +21,7 @@ func TestJoinedRanges(t *testing.T) {
 		"w": generated(tensor.New(tensor.Float32, 3, 515, 1027))}
 	var want []float32
 	for _, threads := range []int{1, 2, 5, 40} {
-		p, err := graphrun.Compile(g, graphrun.Options{Threads: threads})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: threads})
 		require.NoError(t, err)
 		out, err := p.Run(t.Context(), in)
 		require.NoError(t, err)

@@ -88,8 +88,8 @@ func longRowGraph(t *testing.T, node string) (*graphrun.Program, map[string]*ten
 		strings.Join(inputs, ", "), node)
 	g, err := graphfile.Parse(strings.NewReader(text), kernels.Lookup, graphfile.Options{})
 	require.NoError(t, err)
-	require.NoError(t, graphrun.Infer(g))
-	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})
+	require.NoError(t, graphrun.Infer(ctx, g))
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 1})
 	require.NoError(t, err)
 	return p, in
 }
@@ -130,7 +130,7 @@ func TestPackingEnds(t *testing.T) {
 	}
 	looks := func(g *graph.Graph) int {
 		ctx := interrupttest.EndAtCheck(0)
-		p, err := graphrun.CompileContext(ctx, g, graphrun.Options{Threads: 1})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 1})
 		require.NoError(t, err)
 		require.NotEmpty(t, p.Report().Packed)
 		return ctx.Checks()

@@ -115,7 +115,7 @@ func TestRunIntoAnyLayout(t *testing.T) {
 	for _, g := range []*graph.Graph{manyOutputs(), someDecided()} {
 		for _, threads := range []int{1, 2} {
 			for _, keep := range []bool{false, true} {
-				p, err := graphrun.Compile(g, graphrun.Options{Threads: threads, KeepGoing: keep})
+				p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: threads, KeepGoing: keep})
 				require.NoError(t, err)
 				for _, n := range []int{3, 1, 0, 5} {
 					in := map[string]*tensor.Tensor{"x": eighths(n, 6, 4)}
@@ -152,7 +152,7 @@ func TestRunIntoColumns(t *testing.T) {
 	e := op.Exp(x)
 	g.Output("a", e)
 	g.Output("b", op.Neg(x))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	whole := eighths(5, 8)
 	column := func(at int) *tensor.Tensor {
@@ -180,7 +180,7 @@ func expandedRow() *tensor.Tensor { return tensor.Must(eighths(1, 2).Expanded([]
 func TestRunIntoRefuses(t *testing.T) {
 	for _, g := range []*graph.Graph{manyOutputs(), someDecided()} {
 		for _, keep := range []bool{false, true} {
-			p, err := graphrun.Compile(g, graphrun.Options{KeepGoing: keep})
+			p, err := graphrun.Compile(ctx, g, graphrun.Options{KeepGoing: keep})
 			require.NoError(t, err)
 			in, c := map[string]*tensor.Tensor{"x": eighths(2, 6, 4)}, g.Value("c").Const
 			for message, out := range map[string]map[string]*tensor.Tensor{
@@ -200,7 +200,7 @@ func TestRunIntoRefuses(t *testing.T) {
 			sameValues(t, eighths(3, 2), c, "c")
 		}
 	}
-	p, err := graphrun.Compile(someDecided(), graphrun.Options{})
+	p, err := graphrun.Compile(ctx, someDecided(), graphrun.Options{})
 	require.NoError(t, err)
 	err = p.RunInto(ctx, map[string]*tensor.Tensor{"x": eighths(2, 6, 4)}, map[string]*tensor.Tensor{"places": tensor.Zeros(tensor.Int64, 1, 3)})
 	assert.ErrorContains(t, err, `output "places" has shape [23, 3], but the tensor given for it has shape [1, 3]`)
@@ -217,7 +217,7 @@ func TestRunIntoKeepsGoing(t *testing.T) {
 	y := g.InputDims("y", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "N"})
 	z := g.InputDims("z", tensor.Float32, tensor.NoFormat, graph.Dim{Symbol: "M"})
 	g.Output("refused", op.Add(y, z))
-	p, err := graphrun.Compile(g, graphrun.Options{KeepGoing: true})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{KeepGoing: true})
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"x": eighths(4), "i": tensor.Must(tensor.FromSlice([]int64{1, 9}, 2)), "y": eighths(4), "z": eighths(3)}
 	want, err := p.Run(ctx, in)
@@ -233,7 +233,7 @@ func TestRunIntoKeepsGoing(t *testing.T) {
 
 // Several goroutines run at once, with tensors of their own, and after a while a run allocates a few words.
 func TestRunIntoTogether(t *testing.T) {
-	p, err := graphrun.Compile(manyOutputs(), graphrun.Options{Threads: 2})
+	p, err := graphrun.Compile(ctx, manyOutputs(), graphrun.Options{Threads: 2})
 	require.NoError(t, err)
 	var wait sync.WaitGroup
 	for worker := range 4 {
@@ -268,7 +268,7 @@ func TestRunIntoAllocatesNothing(t *testing.T) {
 	testsize.Long(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	g := manyOutputs()
-	p, err := graphrun.Compile(g, graphrun.Options{Threads: 1})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 1})
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"x": eighths(512, 6, 4)}
 	want, err := p.Run(ctx, in)
@@ -291,7 +291,7 @@ func TestRunIntoAllocatesNothing(t *testing.T) {
 func TestRelease(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // collections empty the pool
 	for _, g := range []*graph.Graph{manyOutputs(), someDecided()} {
-		p, err := graphrun.Compile(g, graphrun.Options{})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 		require.NoError(t, err)
 		in := map[string]*tensor.Tensor{"x": eighths(512, 6, 4)}
 		input := "x"
@@ -326,7 +326,7 @@ func TestRelease(t *testing.T) {
 func TestMemoryOfResults(t *testing.T) {
 	g := graphrun.New("g")
 	g.Output("y", op.Exp(g.Input("x", tensor.Float32, 1<<16)))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"x": eighths(1 << 16)}
 	run := func() *tensor.Tensor {
@@ -371,7 +371,7 @@ func TestMemoryOfResults(t *testing.T) {
 func TestResultsLeaveProgramsAlone(t *testing.T) {
 	g := graphrun.New("g")
 	g.Output("y", op.Exp(g.Input("x", tensor.Float32, 4)))
-	p, err := graphrun.Compile(g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	require.NoError(t, err)
 	out, err := p.Run(ctx, map[string]*tensor.Tensor{"x": eighths(4)})
 	require.NoError(t, err)

@@ -29,16 +29,16 @@ func TestReducedSizesAreBound(t *testing.T) {
 				{"name": "m", "op": %q, "inputs": [%q], "attrs": {"dim": 1}}, {"name": "y", "op": "neg", "inputs": ["m"]}],
 				"outputs": ["y"]}`, head, reduction, x)), kernels.Lookup, graphfile.Options{})
 			require.NoError(t, err)
-			used, err := graphrun.Compile(g, graphrun.Options{})
+			used, err := graphrun.Compile(ctx, g, graphrun.Options{})
 			require.NoError(t, err)
-			checked, err := graphrun.Compile(g, graphrun.Options{Check: true})
+			checked, err := graphrun.Compile(ctx, g, graphrun.Options{Check: true})
 			require.NoError(t, err)
 			for _, n := range []int{5, 7, 30, 2, 1, 100, 5} {
 				in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 4, n)}
 				for i := range 4 * n {
 					in["x"].SetFlat(i, tensor.FloatScalar(float64(i%7)))
 				}
-				fresh, err := graphrun.Compile(g, graphrun.Options{})
+				fresh, err := graphrun.Compile(ctx, g, graphrun.Options{})
 				require.NoError(t, err)
 				want, err := fresh.Run(t.Context(), in)
 				require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestReducedSizesAreBound(t *testing.T) {
 				assert.Equal(t, bitsOfFloats(t, want["y"]), bitsOfFloats(t, got["y"]), "%s of %d", reduction, n)
 				_, err = checked.Run(t.Context(), in)
 				assert.NoError(t, err, "%s of %d", reduction, n)
-				fixed, err := graphrun.Compile(g, graphrun.Options{Sizes: map[string]int{"N": n}})
+				fixed, err := graphrun.Compile(ctx, g, graphrun.Options{Sizes: map[string]int{"N": n}})
 				require.NoError(t, err)
 				want, err = fixed.Run(t.Context(), in)
 				require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestCachesThatScatterReads(t *testing.T) {
 		}
 		g := cacheGraph(t, nodes+fmt.Sprintf(`, {"name": "present", "op": "scatter", "inputs": ["grown", "index", %q],
 			"attrs": {"dim": 2}}`, src), `"present"`)
-		_, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(16)})
+		_, err := graphrun.Compile(ctx, g, graphrun.Options{Caches: graphrun.RecognizedCaches(16)})
 		assert.ErrorContains(t, err, fmt.Sprintf("reads %q, which is in the memory of input", src))
 	}
 }
@@ -80,7 +80,7 @@ func TestCachesThatScatterReads(t *testing.T) {
 func TestPinnedCachesAreRefused(t *testing.T) {
 	g := cacheGraph(t, presentNode, `"present"`)
 	for _, name := range []string{"past", "present"} {
-		_, err := graphrun.Compile(g, graphrun.Options{Caches: graphrun.RecognizedCaches(16),
+		_, err := graphrun.Compile(ctx, g, graphrun.Options{Caches: graphrun.RecognizedCaches(16),
 			Pins: map[string]graph.Pin{name: {Format: tensor.ChannelsLast}}})
 		assert.ErrorContains(t, err, `input "past" and output "present" have the layout of the cache, but Options.Pins has the pin`)
 	}
@@ -90,7 +90,7 @@ func TestPinnedCachesAreRefused(t *testing.T) {
 func TestCachesOfStrategies(t *testing.T) {
 	for _, strategy := range layout.All() {
 		for _, hints := range [][]map[string]int{nil, {{"B": 1, "S": 1, "P": 3}}, {{"B": 3, "S": 7, "P": 7}}} {
-			_, err := graphrun.Compile(cachedDecoder(t), graphrun.Options{Strategy: strategy, Hints: hints,
+			_, err := graphrun.Compile(ctx, cachedDecoder(t), graphrun.Options{Strategy: strategy, Hints: hints,
 				Caches: graphrun.RecognizedCaches(16)})
 			assert.NoError(t, err, "%s, %v", strategy.Name(), hints)
 		}

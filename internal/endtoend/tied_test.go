@@ -74,7 +74,7 @@ func TestTablesAreHeldInPanels(t *testing.T) {
 					}
 					t.Run(fmt.Sprint(dtype, gather, dim, transposed), func(t *testing.T) {
 						g := tied(t, dtype, gather, dim, transposed)
-						p, err := graphrun.Compile(g, graphrun.Options{Check: true})
+						p, err := graphrun.Compile(ctx, g, graphrun.Options{Check: true})
 						require.NoError(t, err)
 						require.Len(t, p.Report().Packed, 1)
 						assert.Len(t, p.Report().Packed[0].Readers, 2)
@@ -137,7 +137,7 @@ func TestConvolutionsOfViews(t *testing.T) {
 			y.Node.Pin = graph.Pin{Impl: impl.Name}
 			g.Output(fmt.Sprint("y", i), y)
 		}
-		p, err := graphrun.Compile(g, graphrun.Options{Threads: 2})
+		p, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: 2})
 		if err != nil { // an implementation for other shapes
 			continue
 		}
@@ -167,7 +167,7 @@ func TestSliceOfAHalfIsUnpacked(t *testing.T) {
 	x := g.Input("x", tensor.Float32, 5, 61)
 	g.Output("y", op.Linear(x, part, nil))
 	require.NoError(t, g.Err())
-	p, err := graphrun.Compile(g, graphrun.Options{Check: true})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{Check: true})
 	require.NoError(t, err)
 	ones := tensor.Zeros(tensor.Float32, 5, 61)
 	for i := range ones.Numel() {

@@ -129,7 +129,7 @@ func TestCertificatesOfFewestCopies(t *testing.T) {
 		copies := -1
 		for _, slack := range []float64{0, 0.02, 0.5} {
 			g, _ := grow(seed)
-			p, err := graphrun.Compile(g, graphrun.Options{Slack: slack, MemoryLimit: -1})
+			p, err := graphrun.Compile(ctx, g, graphrun.Options{Slack: slack, MemoryLimit: -1})
 			require.NoError(t, err, "seed %d", seed)
 			c, err := experiment.Certify(p)
 			require.NoError(t, err, "seed %d", seed)
@@ -137,7 +137,7 @@ func TestCertificatesOfFewestCopies(t *testing.T) {
 			require.NoError(t, c.Write(&text))
 			read, err := experiment.ReadCertificate(&text)
 			require.NoError(t, err, "seed %d", seed)
-			v, err := experiment.Verify(g, read)
+			v, err := experiment.Verify(ctx, g, read)
 			require.NoError(t, err, "seed %d, slack %g", seed, slack)
 			r := p.Report()
 			require.InDelta(t, v.CostNS, r.CostNS+r.SavedNS, 1e-9*v.CostNS, "seed %d", seed)
@@ -160,7 +160,7 @@ func TestCertificatesOfFewestCopies(t *testing.T) {
 				other, part := *read, *read.Copies
 				other.Copies = &part
 				alter(&part)
-				_, err = experiment.Verify(g, &other)
+				_, err = experiment.Verify(ctx, g, &other)
 				require.Error(t, err, "seed %d: %s", seed, name)
 			}
 		}
@@ -174,7 +174,7 @@ func TestCertificatesOfFewestCopies(t *testing.T) {
 func TestSlackRange(t *testing.T) {
 	g, _ := grow(1)
 	for _, slack := range []float64{-0.1, 1.5} {
-		_, err := graphrun.Compile(g, graphrun.Options{Slack: slack})
+		_, err := graphrun.Compile(ctx, g, graphrun.Options{Slack: slack})
 		require.ErrorContains(t, err, fmt.Sprintf("Options.Slack: a slack of %g is out of range", slack))
 	}
 }

@@ -232,7 +232,7 @@ func (b *Binding) infer(ctx context.Context, owner *Program) error {
 	}
 	b.RunnableGraph = b.Graph
 	if !owner.options.KeepGoing {
-		return b.Graph.PinCause(InferContext(ctx, b.Graph))
+		return b.Graph.PinCause(Infer(ctx, b.Graph))
 	}
 	b.RunnableGraph, b.failed = inferRest(b.Graph)
 	interrupt.Check(ctx)

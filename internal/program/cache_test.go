@@ -93,7 +93,7 @@ func openCache(t *testing.T, dir string) *graphrun.Cache {
 // bitsOf compiles a graph and returns the outputs of runs with several batches, as text that has all bits.
 func bitsOf(t *testing.T, g *graph.Graph, o graphrun.Options) (string, *graphrun.Program) {
 	t.Helper()
-	p, err := graphrun.Compile(g, o)
+	p, err := graphrun.Compile(t.Context(), g, o)
 	require.NoError(t, err)
 	var b bytes.Buffer
 	for _, batch := range []int{1, 3, 8} {
@@ -239,7 +239,7 @@ func TestCacheOfOtherOps(t *testing.T) {
 	g := graph.New("own", lookup)
 	x := g.Input("x", tensor.Float32, 96, 96)
 	g.Output("y", op.Relu(op.Linear(x, g.Constant("w", randomFloats(rand.New(rand.NewPCG(8, 9)), 96, 96)), nil)))
-	_, err = graphrun.Compile(g, graphrun.Options{Cache: openCache(t, dir)})
+	_, err = graphrun.Compile(t.Context(), g, graphrun.Options{Cache: openCache(t, dir)})
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
@@ -267,7 +267,7 @@ func TestSharedCache(t *testing.T) {
 		c := graphrun.OpenCache(dir, graphrun.CacheOptions{MaxBytes: int64(40_000 * (1 + i))})
 		run := func() error {
 			g := perceptron()
-			p, err := graphrun.CompileContext(context.Background(), g, graphrun.Options{Cache: c})
+			p, err := graphrun.Compile(context.Background(), g, graphrun.Options{Cache: c})
 			if err != nil {
 				return err
 			}
@@ -323,7 +323,7 @@ func TestCacheOfModels(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "w.bin"), weight, 0o600))
 		}
 		load := func() *graph.Graph {
-			g, err := graphrun.Loader{Cache: openCache(t, cacheDir)}.Load(path)
+			g, err := graphrun.Loader{Cache: openCache(t, cacheDir)}.Load(t.Context(), path)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(weight, g.Value("w").Const.Storage().Bytes()))
 			return g

@@ -45,7 +45,7 @@ func BenchmarkPrepare(b *testing.B) {
 		if *modelFile == "" {
 			return networks.Bottlenecks(64, 3, 4, 6, 3)
 		}
-		g, err := graphrun.Load(*modelFile)
+		g, err := graphrun.Load(b.Context(), *modelFile)
 		require.NoError(b, err)
 		return g
 	}
@@ -59,7 +59,7 @@ func BenchmarkPrepare(b *testing.B) {
 		}
 		b.StartTimer()
 		var err error
-		p, err = graphrun.Compile(g, graphrun.Options{Strategy: graphrun.Optimal, Sizes: g.BoundSizes(),
+		p, err = graphrun.Compile(b.Context(), g, graphrun.Options{Strategy: graphrun.Optimal, Sizes: g.BoundSizes(),
 			Threads: runtime.GOMAXPROCS(0)})
 		require.NoError(b, err)
 		b.StopTimer()

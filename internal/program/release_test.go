@@ -36,7 +36,7 @@ func weighted(t *testing.T) (*graph.Graph, map[string][]float32) {
 	v = op.Linear(op.Flatten(op.Mean(v, op.MeanAttrs{Dim: []int{2, 3}}), op.FlattenAttrs{}), weight("last", 96, 64), nil)
 	g.Output("y", v)
 	require.NoError(t, g.Err())
-	require.NoError(t, Infer(g))
+	require.NoError(t, Infer(t.Context(), g))
 	return g, values
 }
 

@@ -128,7 +128,7 @@ func (p *Program) GraphAt(ctx context.Context, sizes []int) (*graph.Graph, error
 	if err := p.bind(g, p.SizesByName(sizes)); err != nil {
 		return nil, err
 	}
-	return g, g.PinCause(InferContext(ctx, g))
+	return g, g.PinCause(Infer(ctx, g))
 }
 
 // prepare plans and compiles an inferred graph. If there is a specialization for the sizes, the plan follows it. sizes

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,7 +136,7 @@ func (g givenLabels) solve(p *wcsp.Problem) (*wcsp.Solution, error) {
 	}
 	if g.solution.Proof != nil {
 		solution.Bound, solution.Proof = g.solution.Bound, g.solution.Proof
-		if err := verify.Solution(p, solution); err != nil {
+		if err := verify.Solution(context.Background(), p, solution); err != nil {
 			return nil, fmt.Errorf("the proof of the solution is invalid: %w", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -174,7 +175,7 @@ func (m *Model) checkedAssignment(solution *wcsp.Solution) (*Assignment, error) 
 	}
 	checked := &wcsp.Solution{Version: solution.Version, Labels: solution.Labels, Cost: cost, Bound: solution.Bound,
 		Proof: solution.Proof}
-	hasValidProof := solution.Proof != nil && verify.Solution(m.WCSP, checked) == nil
+	hasValidProof := solution.Proof != nil && verify.Solution(context.Background(), m.WCSP, checked) == nil
 	if !hasValidProof {
 		checked.Bound, checked.Proof = 0, nil
 	}

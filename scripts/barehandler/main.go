@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -52,7 +53,7 @@ func load(path, dims string) (*handler, error) {
 	if err := json.Unmarshal([]byte("["+dims+"]"), &shape); err != nil {
 		return nil, fmt.Errorf("-dims: %w", err)
 	}
-	g, err := graphrun.Load(path)
+	g, err := graphrun.Load(context.Background(), path)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func load(path, dims string) (*handler, error) {
 			hint[dim.Symbol] = shape[k]
 		}
 	}
-	h.program, err = graphrun.Compile(g, graphrun.Options{Hints: []map[string]int{hint}})
+	h.program, err = graphrun.Compile(context.Background(), g, graphrun.Options{Hints: []map[string]int{hint}})
 	return h, err
 }
 

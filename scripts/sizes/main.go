@@ -43,7 +43,7 @@ func main() {
 	if flag.NArg() != 1 {
 		log.Fatal("want one model")
 	}
-	g, err := graphrun.Load(flag.Arg(0))
+	g, err := graphrun.Load(context.Background(), flag.Arg(0))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func main() {
 		options.Caches = graphrun.RecognizedCaches(*capacity)
 	}
 	inputs := slices.Clone(g.Inputs)
-	program, err := graphrun.Compile(g, options)
+	program, err := graphrun.Compile(context.Background(), g, options)
 	if err != nil {
 		log.Fatal(err)
 	}

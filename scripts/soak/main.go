@@ -91,7 +91,7 @@ func subjects(ctx context.Context, threads int) ([]*subject, error) {
 	list, shapes := graphs()
 	var all []*subject
 	for i, g := range list {
-		program, err := graphrun.Compile(g, graphrun.Options{Threads: threads})
+		program, err := graphrun.Compile(ctx, g, graphrun.Options{Threads: threads})
 		if err != nil {
 			return nil, err
 		}

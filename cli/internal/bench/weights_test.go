@@ -37,7 +37,7 @@ func TestBenchKeepsWeightsOnce(t *testing.T) {
 			}
 			x := g.InputDims("x", tensor.Float32, tensor.NoFormat, rows, graph.Dim{Size: wide})
 			g.Output("y", op.Relu(op.Linear(x, g.Constant("weight", weight), nil)))
-			require.NoError(t, graphrun.Infer(g))
+			require.NoError(t, graphrun.Infer(t.Context(), g))
 			in := &inputs.Set{Values: map[string]*tensor.Tensor{}, Seed: 1}
 			in.Generated = slices.Clone(g.Inputs)
 			for _, v := range g.Inputs {

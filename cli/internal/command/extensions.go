@@ -69,10 +69,10 @@ func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.A
 // Lookup returns the op with a name, or nil if there is no such op.
 func (e *Extensions) Lookup(name string) *graph.Op { return e.lookup(name) }
 
-// Compile is [graphrun.CompileContext] with e.Passes as Options.Passes.
+// Compile is [graphrun.Compile] with e.Passes as Options.Passes.
 func (e *Extensions) Compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (*graphrun.Program, error) {
 	o.Passes = e.Passes
-	p, err := graphrun.CompileContext(ctx, g, o)
+	p, err := graphrun.Compile(ctx, g, o)
 	if err == nil {
 		err = (*program.Program)(p).CheckDevice()
 	}

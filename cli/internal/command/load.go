@@ -29,7 +29,7 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 	}
 	l := graphrun.Loader{Declared: declared, Constants: constants, Sizes: sizes, KeepGoing: keepGoing, Cache: cache, Lookup: e.Lookup,
 		Operators: e.Operators}
-	f, err := l.OpenContext(ctx, path)
+	f, err := l.Open(ctx, path)
 	if err != nil {
 		return nil, exit.UsageError(err)
 	}
@@ -39,7 +39,7 @@ func (e *Extensions) Open(ctx context.Context, path string, dims []string, keepG
 // BoundGraph returns the graph of a file with a size for each symbol, given or assumed. The types of the graph are not
 // yet inferred. mistakes are the errors of the skipped nodes and constants.
 func BoundGraph(ctx context.Context, f *graphrun.File) (g *graph.Graph, mistakes graph.Errors, err error) {
-	g, err = f.GraphContext(ctx)
+	g, err = f.Graph(ctx)
 	if err != nil && (g == nil || !errors.As(err, &mistakes)) {
 		return nil, nil, exit.UsageError(err)
 	}
@@ -80,7 +80,7 @@ func (e *Extensions) LoadWithPins(ctx context.Context, path string, dims, pins [
 func Infer(ctx context.Context, g *graph.Graph) error {
 	g.SetContext(ctx)
 	defer g.SetContext(context.Background())
-	if err := graphrun.Infer(g); err != nil {
+	if err := graphrun.Infer(ctx, g); err != nil {
 		return exit.UsageError(err)
 	}
 	return nil

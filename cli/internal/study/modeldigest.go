@@ -2,6 +2,7 @@ package study
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -25,7 +26,7 @@ func digestOfModel(ext *command.Extensions, path string) (string, error) {
 	}
 	// Loading records the files that are opened.
 	opened, name := files.Record(os.DirFS(filepath.Dir(path))), filepath.Base(path)
-	if _, err = (graphrun.Loader{FS: opened, Lookup: ext.Lookup, Operators: ext.Operators}).Load(name); err != nil {
+	if _, err = (graphrun.Loader{FS: opened, Lookup: ext.Lookup, Operators: ext.Operators}).Load(context.Background(), name); err != nil {
 		return digest, nil
 	}
 	return opened.Digest(name)

@@ -69,7 +69,7 @@ func (r *runner) problem(ctx context.Context, t *Task) (*wcsp.Problem, error) {
 		return nil, err
 	}
 	options.Strategy = graphrun.Propagate // the layout problem is the same for each strategy
-	compiled, err := graphrun.CompileContext(ctx, w.Graph, options)
+	compiled, err := graphrun.Compile(ctx, w.Graph, options)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", t, err)
 	}

@@ -97,7 +97,7 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Resu
 	}
 	for _, name := range t.Strategies {
 		options.Strategy = r.ext.Strategy(name)
-		compiled, err := graphrun.CompileContext(ctx, g, options)
+		compiled, err := graphrun.Compile(ctx, g, options)
 		if err != nil {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func (r *Result) setBound(ctx context.Context, compiled *graphrun.Program, limit
 	}
 	r.Variables, r.Factors = len(problem.Variables), len(problem.Factors)
 	r.BoundNS, r.Optimal = float64(solution.Bound)/machine.PSPerNS, solution.Optimal()
-	r.Certified = verify.SolutionContext(ctx, problem, solution) == nil
+	r.Certified = verify.Solution(ctx, problem, solution) == nil
 	size := &byteCounter{}
 	if err := errors.Join(problem.Write(size), solution.Write(size)); err != nil {
 		return err

@@ -182,11 +182,11 @@ func (x *extremeGraph) run(t *testing.T, before uint64) (*tensor.Tensor, error) 
 	if err := os.WriteFile(path, []byte(x.json()), 0o600); err != nil {
 		return nil, err
 	}
-	g, err := graphrun.Load(path)
+	g, err := graphrun.Load(t.Context(), path)
 	if err != nil {
 		return nil, err
 	}
-	p, err := graphrun.Compile(g, graphrun.Options{MemoryLimit: 1 << 30, Threads: 2})
+	p, err := graphrun.Compile(t.Context(), g, graphrun.Options{MemoryLimit: 1 << 30, Threads: 2})
 	if n := allocated() - before; n > 128<<20 {
 		t.Fatalf("planning allocates %d bytes", n)
 	}

@@ -55,7 +55,7 @@ func loadText(t *testing.T, text string) *graph.Graph {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g, err := graphrun.Load(path)
+	g, err := graphrun.Load(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestExpandedConstantsAreNotFolded(t *testing.T) {
 		{"name":"y","op":"sum","inputs":["e"]}],"outputs":["y"]}`)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	p, err := graphrun.CompileContext(ctx, g, graphrun.Options{})
+	p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestManyParts(t *testing.T) {
 		x := g.InputMeta("x", tensor.New(tensor.Int16, parts, 2).WithStrides([]int{0, 8}))
 		out := g.Apply("chunk", graph.Attrs{"chunks": parts}, x)
 		g.Output("y", out[parts-1])
-		if _, err := graphrun.Compile(g, graphrun.Options{Strategy: s, Threads: 1, SolveLimit: -1}); err != nil {
+		if _, err := graphrun.Compile(t.Context(), g, graphrun.Options{Strategy: s, Threads: 1, SolveLimit: -1}); err != nil {
 			t.Errorf("%s: %v", s.Name(), err)
 		}
 	}

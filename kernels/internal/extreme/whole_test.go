@@ -32,7 +32,7 @@ func (c *call) planBytes(g *graph.Graph) (n uint64) {
 func (c *call) plan(g *graph.Graph) error {
 	before := allocated()
 	now.begin(c, "plan")
-	_, err := graphrun.Compile(g, c.options())
+	_, err := graphrun.Compile(context.Background(), g, c.options())
 	if n := allocated() - before; n > c.planBytes(g) {
 		return fmt.Errorf("planning allocates %d bytes: %w", n, err)
 	}
@@ -139,7 +139,7 @@ func spread(g *graph.Graph) bool {
 // ran compiles and runs a graph of the call.
 func (c *call) ran(g *graph.Graph, o graphrun.Options, in, want []*tensor.Tensor, refErr error) error {
 	before := allocated()
-	p, err := graphrun.Compile(g, o)
+	p, err := graphrun.Compile(context.Background(), g, o)
 	if n := allocated() - before; n > c.planBytes(g) {
 		return fmt.Errorf("planning allocates %d bytes: %w", n, err)
 	}

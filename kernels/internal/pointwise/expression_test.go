@@ -97,7 +97,7 @@ func TestExpressionResults(t *testing.T) {
 	}
 	var first *tensor.Tensor
 	for _, threads := range []int{1, 2, 7} {
-		p, err := graphrun.Compile(g, graphrun.Options{Threads: threads})
+		p, err := graphrun.Compile(t.Context(), g, graphrun.Options{Threads: threads})
 		if err != nil {
 			t.Fatal(err)
 		}

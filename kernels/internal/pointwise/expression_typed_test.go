@@ -42,7 +42,7 @@ func TestExpressionsOfOneText(t *testing.T) {
 			g.Output(name, c.v)
 		}
 		require.NoError(t, g.Err())
-		p, err := graphrun.Compile(g, graphrun.Options{})
+		p, err := graphrun.Compile(t.Context(), g, graphrun.Options{})
 		require.NoError(t, err)
 		out, err := p.Run(t.Context(), map[string]*tensor.Tensor{
 			"x": tensor.Must(tensor.FromSlice([]float32{2, 2}, 2)), "i": tensor.Must(tensor.FromSlice([]int32{5, 5}, 2))})

@@ -158,7 +158,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := verify.Solution(p, list[0]); err != nil {
+		if err := verify.Solution(t.Context(), p, list[0]); err != nil {
 			t.Error(err)
 		}
 	})

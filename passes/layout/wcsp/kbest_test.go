@@ -56,7 +56,7 @@ func TestKBest(t *testing.T) {
 			t.Errorf("problem %d: %d assignments of %d, %v", seed, len(list), len(costs), err)
 			continue
 		}
-		if err := verify.Solution(p, list[0]); err != nil {
+		if err := verify.Solution(t.Context(), p, list[0]); err != nil {
 			t.Errorf("problem %d: %v", seed, err)
 		}
 		for i, s := range list {

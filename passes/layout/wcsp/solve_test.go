@@ -133,7 +133,7 @@ func TestExact(t *testing.T) {
 		if s.Cost != want || !s.Optimal() {
 			t.Errorf("problem %d: cost %d, bound %d; the best assignment costs %d", seed, s.Cost, s.Bound, want)
 		}
-		if err := verify.Solution(p, s); err != nil {
+		if err := verify.Solution(t.Context(), p, s); err != nil {
 			t.Errorf("problem %d: %v", seed, err)
 		}
 		pruned += len(s.Proof.Prunings)
@@ -189,7 +189,7 @@ func TestGap(t *testing.T) {
 		if s.Bound > want || want > s.Cost {
 			t.Errorf("problem %d: cost %d, bound %d; the best assignment costs %d", seed, s.Cost, s.Bound, want)
 		}
-		if err := verify.Solution(p, s); err != nil {
+		if err := verify.Solution(t.Context(), p, s); err != nil {
 			t.Errorf("problem %d: %v", seed, err)
 		}
 		if !s.Optimal() {
@@ -213,7 +213,7 @@ func TestMaxNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := verify.Solution(p, s); err != nil {
+			if err := verify.Solution(t.Context(), p, s); err != nil {
 				t.Errorf("problem %d, %d nodes: %v", seed, nodes, err)
 			}
 			if s.Bound < before || s.Bound > want || nodes == 1<<20 && (!s.Optimal() || s.Cost != want) {

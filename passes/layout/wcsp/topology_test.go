@@ -183,7 +183,7 @@ func TestTopologies(t *testing.T) {
 				t.Errorf("%s, %d layouts: %v", topology.name, k, err)
 				continue
 			}
-			if err := verify.Solution(p, s); err != nil {
+			if err := verify.Solution(t.Context(), p, s); err != nil {
 				t.Errorf("%s, %d layouts: %v", topology.name, k, err)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
 )
 
-// TestSolutionContext checks that the check of a long proof ends with the context.
-func TestSolutionContext(t *testing.T) {
+// TestSolutionEnds checks that the check of a long proof ends with the context.
+func TestSolutionEnds(t *testing.T) {
 	const variables, labels = 20, 64 // a ring
 	p, rng := new(wcsp.Problem), rand.New(rand.NewPCG(3, 0))
 	for v := range variables {
@@ -27,11 +27,11 @@ func TestSolutionContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := interrupttest.EndAtCheck(0)
-	if err := verify.SolutionContext(all, p, s); err != nil || all.Checks() < 8 {
+	if err := verify.Solution(all, p, s); err != nil || all.Checks() < 8 {
 		t.Fatalf("%v after %d looks", err, all.Checks())
 	}
 	for n := 1; n <= all.Checks(); n += n {
-		if err := verify.SolutionContext(interrupttest.EndAtCheck(n), p, s); err != interrupttest.ErrEnded {
+		if err := verify.Solution(interrupttest.EndAtCheck(n), p, s); err != interrupttest.ErrEnded {
 			t.Errorf("at look %d of %d: %v", n, all.Checks(), err)
 		}
 	}

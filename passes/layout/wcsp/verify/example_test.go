@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -23,9 +24,9 @@ func ExampleSolution() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(s.Cost, verify.Solution(p, s))
+	fmt.Println(s.Cost, verify.Solution(context.Background(), p, s))
 	p.Factors[0].Costs[0] = 10
-	fmt.Println(verify.Solution(p, s))
+	fmt.Println(verify.Solution(context.Background(), p, s))
 	// Output:
 	// 100 <nil>
 	// verify: pruning 1: variable 0: label 0 can cost less than label 1

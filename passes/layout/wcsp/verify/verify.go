@@ -21,13 +21,9 @@ import (
 
 // Solution returns nil if the cost of the solution is correct and its proof proves its bound. Otherwise it returns an
 // error that names the first fault. It modifies neither argument. The time is at most proportional to the product of
-// the sizes of problem and proof. The memory is at most proportional to the sum of these sizes.
-func Solution(problem *wcsp.Problem, solution *wcsp.Solution) error {
-	return SolutionContext(context.Background(), problem, solution)
-}
-
-// SolutionContext is [Solution] with a context. If the context ends, the error is its cause.
-func SolutionContext(ctx context.Context, problem *wcsp.Problem, solution *wcsp.Solution) (err error) {
+// the sizes of problem and proof. The memory is at most proportional to the sum of these sizes. If ctx ends, the error is
+// its cause.
+func Solution(ctx context.Context, problem *wcsp.Problem, solution *wcsp.Solution) (err error) {
 	defer interrupt.Catch(&err)
 	if problem == nil || solution == nil {
 		return errors.New("verify: the problem or the solution is nil")

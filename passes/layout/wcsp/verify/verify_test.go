@@ -51,7 +51,7 @@ func solve(t *testing.T, p *wcsp.Problem) *wcsp.Solution {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := verify.Solution(p, s); err != nil || !s.Optimal() {
+	if err := verify.Solution(t.Context(), p, s); err != nil || !s.Optimal() {
 		t.Fatalf("the proof of a bound of %d for %d is refused: %v", s.Bound, s.Cost, err)
 	}
 	return s
@@ -346,7 +346,7 @@ func TestFraud(t *testing.T) {
 					len(at.branched), len(at.parted), len(s.Proof.Prunings), len(at.shifted), len(at.cut))
 			}
 			commit(rand.New(rand.NewPCG(seed, 2)), p, s, at)
-			err := verify.Solution(p, s)
+			err := verify.Solution(t.Context(), p, s)
 			if err == nil {
 				t.Errorf("%s: it passes (seed %d)", name, seed)
 				break
@@ -363,11 +363,11 @@ func TestFraud(t *testing.T) {
 // TestNothing hands over nothing at all.
 func TestNothing(t *testing.T) {
 	p := grid(rand.New(rand.NewPCG(1, 1)))
-	if verify.Solution(nil, solve(t, p)) == nil || verify.Solution(p, nil) == nil || verify.Solution(nil, nil) == nil {
+	if verify.Solution(t.Context(), nil, solve(t, p)) == nil || verify.Solution(t.Context(), p, nil) == nil || verify.Solution(t.Context(), nil, nil) == nil {
 		t.Error("nothing passes")
 	}
 	empty := new(wcsp.Problem)
-	if err := verify.Solution(empty, solve(t, empty)); err != nil {
+	if err := verify.Solution(t.Context(), empty, solve(t, empty)); err != nil {
 		t.Errorf("a problem without variables: %v", err)
 	}
 }
@@ -383,7 +383,7 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := verify.Solution(p, s); err != nil {
+	if err := verify.Solution(t.Context(), p, s); err != nil {
 		t.Error(err)
 	}
 }
@@ -469,7 +469,7 @@ func FuzzSolution(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if verify.Solution(p, s) == nil && s.Bound > best {
+		if verify.Solution(t.Context(), p, s) == nil && s.Bound > best {
 			t.Errorf("a bound of %d passes; %d is possible", s.Bound, best)
 		}
 	})
