@@ -41,11 +41,15 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // context in [layout.Problem.Context]. The program does not keep the context: planning within a run ends with the
 // context of the run.
 func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
-	if o.Cache != nil && g != nil && !usesCatalogue(g) {
-		o.Cache = nil // see Options.Cache
+	options := o.internal()
+	if g != nil && !usesCatalogue(g) {
+		options.Cache = nil // see Options.Cache
 	}
-	p, err := program.Compile(ctx, g, program.Options(o))
-	return (*Program)(p), err
+	p, err := program.Compile(ctx, g, options)
+	if p == nil {
+		return nil, err
+	}
+	return &Program{p}, err
 }
 
 // Options choose how a graph is planned and run. Zero values are good defaults.
@@ -124,6 +128,15 @@ type Options struct {
 	Caches []GrowingCache
 }
 
+// internal returns the options of package program, which has the same fields.
+func (o Options) internal() program.Options {
+	return program.Options{Strategy: o.Strategy, Threads: o.Threads, Sizes: o.Sizes, Hints: o.Hints, Pins: o.Pins,
+		Passes: o.Passes, NoFusion: o.NoFusion, Exact: o.Exact, Device: o.Device, SolveLimit: o.SolveLimit,
+		Slack: o.Slack, Costs: o.Costs, Tracer: o.Tracer, MemoryLimit: o.MemoryLimit,
+		InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing, Check: o.Check, Dump: o.Dump, Progress: o.Progress,
+		Cache: o.Cache.internal(), Caches: o.Caches}
+}
+
 // GrowingCache is an input whose memory an output shares. The output is the input with further elements behind it along
 // a dimension. Without a cache, each run copies the input to the output. With it, a run writes only the new elements:
 //
@@ -156,11 +169,25 @@ type GrowingCache = graph.GrowingCache
 // [Program.Caches] lists the caches that were found; Compile fails if there are none, or if one of them cannot grow.
 func RecognizedCaches(capacity int) []GrowingCache { return []GrowingCache{{Capacity: capacity}} }
 
-// Cache is a directory of stored weights and plans: see [OpenCache].
-type Cache = diskcache.Cache
+// Cache is a directory of stored weights and plans: see [OpenCache]. It may be used from several goroutines.
+type Cache struct{ files *diskcache.Cache }
+
+// internal returns the cache of files; nil if there is none.
+func (c *Cache) internal() *diskcache.Cache {
+	if c == nil {
+		return nil
+	}
+	return c.files
+}
 
 // CacheOptions are the options of a [Cache]. Zero values are good defaults.
-type CacheOptions = diskcache.Options
+type CacheOptions struct {
+	// MaxBytes is the maximum total size of the files; 0 means 16 GiB. The least recently used files are removed first.
+	MaxBytes int64
+	// Warn is called once, with the first error of a write. Nothing is written after this error. If Warn is nil,
+	// package slog logs the error.
+	Warn func(error)
+}
 
 // OpenCache returns the cache in a directory, which the first write creates with access for this user only. Programs
 // and processes may share it. Its files are immutable. The name of a file is a digest of the model, the options, the
@@ -169,7 +196,9 @@ type CacheOptions = diskcache.Options
 //
 // OpenCache does not fail. Without access to the directory, programs are compiled without the cache. If a file cannot
 // be written, [CacheOptions] receives one warning, and nothing more is written.
-func OpenCache(dir string, o CacheOptions) *Cache { return diskcache.Open(dir, o) }
+func OpenCache(dir string, o CacheOptions) *Cache {
+	return &Cache{diskcache.Open(dir, diskcache.Options(o))}
+}
 
 // usesCatalogue reports whether all ops of a graph are in package kernels.
 func usesCatalogue(g *graph.Graph) bool {

@@ -12,11 +12,15 @@ import (
 // Program is a compiled graph, made by [Compile]. It may be used from several goroutines at once.
 //
 // Package inspect explains a program, and package experiment compares several programs.
-type Program program.Program
+type Program struct{ program *program.Program }
 
-// unwrap converts p to the internal type, which has further methods. (Packages inspect, experiment and cli convert
-// programs in the same way.)
-func (p *Program) unwrap() *program.Program { return (*program.Program)(p) }
+// Internal is for packages of this module, such as inspect and experiment. Its result may change in any release.
+func (p *Program) Internal() *program.Program {
+	if p == nil {
+		return nil
+	}
+	return p.program
+}
 
 // Run runs the program on inputs by name and returns the outputs by name.
 //
@@ -31,7 +35,7 @@ func (p *Program) unwrap() *program.Program { return (*program.Program)(p) }
 //
 // The shapes of the inputs determine the sizes of symbols. The first run with new sizes waits for their plan.
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	return p.unwrap().Run(ctx, in)
+	return p.Internal().Run(ctx, in)
 }
 
 // RunInto runs the program as [Program.Run] does, and writes outputs into the tensors of out, by name. Outputs that out
@@ -52,32 +56,32 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 //
 // Several goroutines may call RunInto at once if each has its own tensors in out.
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
-	return p.unwrap().RunInto(ctx, in, out)
+	return p.Internal().RunInto(ctx, in, out)
 }
 
 // Inputs describes the inputs of a run, in the order of the model. Sizes that differ between runs have the symbols of
 // the model as text.
 func (p *Program) Inputs() []graph.Port {
-	inputs, _ := p.unwrap().Ports()
+	inputs, _ := p.Internal().Ports()
 	return inputs
 }
 
 // Outputs describes the outputs of a run, in the order of the model.
 func (p *Program) Outputs() []graph.Port {
-	_, outputs := p.unwrap().Ports()
+	_, outputs := p.Internal().Ports()
 	return outputs
 }
 
 // Metadata has the properties of the model's file: see [graph.Graph.Metadata].
-func (p *Program) Metadata() map[string]string { return p.unwrap().Metadata() }
+func (p *Program) Metadata() map[string]string { return p.Internal().Metadata() }
 
 // Caches lists the caches of [Options.Caches], with the recognized ones. It returns nil if there are none.
-func (p *Program) Caches() []GrowingCache { return p.unwrap().Caches() }
+func (p *Program) Caches() []GrowingCache { return p.Internal().Caches() }
 
 // CachesOf returns a copy of the inputs of a run in which each cache of [Options.Caches] is in new memory that has
 // space for the capacity. A cache may have size 0 in the dimension that grows. All other tensors are those of in.
 func (p *Program) CachesOf(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
-	return p.unwrap().CachesOf(in)
+	return p.Internal().CachesOf(in)
 }
 
 // Report describes the program for the sizes that [Compile] planned: steps, copies, costs, memory, and the effects of
@@ -85,12 +89,12 @@ func (p *Program) CachesOf(in map[string]*tensor.Tensor) (map[string]*tensor.Ten
 // depend on data runs in segments. Compile plans only the first segment, and each run plans the other segments. The
 // report therefore describes only the steps and copies of the first segment. Report returns nil if Compile did not make
 // the program.
-func (p *Program) Report() *report.Plan { return p.unwrap().Report() }
+func (p *Program) Report() *report.Plan { return p.Internal().Report() }
 
 // Graph returns the graph that runs, with the chosen layouts, copies and implementations, for the sizes that [Compile]
 // planned. If shapes depend on data, it returns the inferred graph. The caller must not change the graph.
-func (p *Program) Graph() *graph.Graph { return p.unwrap().Planned() }
+func (p *Program) Graph() *graph.Graph { return p.Internal().Planned() }
 
 // Need returns the memory of a run with the sizes that [Compile] planned. If shapes depend on data, it returns the
 // memory of the first segment.
-func (p *Program) Need() Need { return p.unwrap().Need() }
+func (p *Program) Need() Need { return p.Internal().Need() }

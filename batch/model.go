@@ -13,7 +13,6 @@ import (
 	"github.com/graphrun/graphrun/internal/arrays"
 	"github.com/graphrun/graphrun/internal/batching"
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -62,7 +61,7 @@ func (m *model) compile(ctx context.Context, options *Options) (err error) {
 	}
 	if rowsSymbol != "" {
 		const exact = true // an output has the same bits in every batch
-		m.joinAxis, m.unjoinedReason = batching.Prove(ctx, (*program.Program)(m.program), m.graph, rowsSymbol,
+		m.joinAxis, m.unjoinedReason = batching.Prove(ctx, m.program.Internal(), m.graph, rowsSymbol,
 			options.MaxRows, exact)
 	}
 	return nil

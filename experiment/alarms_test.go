@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -35,7 +34,7 @@ func BenchmarkEqualPlans(b *testing.B) {
 		}
 		if in == nil {
 			in = map[string]*tensor.Tensor{}
-			for _, v := range (*program.Program)(list[0].Program).Planned().Inputs {
+			for _, v := range list[0].Program.Internal().Planned().Inputs {
 				in[v.Name] = tensor.Empty(v.Meta)
 			}
 		}
@@ -57,8 +56,8 @@ func BenchmarkEqualPlans(b *testing.B) {
 		}
 		if i == 0 {
 			for j := range list[1:] {
-				x, y := identityOf((*program.Program)(list[0].Program), list[0].Program.Report()), identityOf(
-					(*program.Program)(list[j+1].Program), list[j+1].Program.Report())
+				x, y := identityOf(list[0].Program.Internal(), list[0].Program.Report()), identityOf(
+					list[j+1].Program.Internal(), list[j+1].Program.Report())
 				require.True(b, x.samePlan(context.Background(), &y))
 			}
 		}

@@ -84,7 +84,7 @@ type CertifiedPin struct {
 // layout problem, as Optimal and [layout.Given] do. Shapes must not depend on data, and the list of passes must be the
 // built-in one.
 func Certify(p *graphrun.Program) (*Certificate, error) {
-	internal := (*program.Program)(p)
+	internal := p.Internal()
 	model, err := internal.Model() // fails if the program was not compiled
 	if err != nil {
 		return nil, err

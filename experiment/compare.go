@@ -186,7 +186,7 @@ func contenders(candidates []Candidate) ([]*contender, error) {
 		}
 		names[candidate.Name] = true
 		allContenders = append(allContenders, &contender{name: candidate.Name, report: plan, exact: plan.Exact,
-			run: timedRunOf(candidate.Program), identity: identityOf((*program.Program)(candidate.Program), plan)})
+			run: timedRunOf(candidate.Program), identity: identityOf(candidate.Program.Internal(), plan)})
 		programs = append(programs, candidate.Program)
 		maxOutputs = max(maxOutputs, candidate.Program.Need().Outputs)
 	}
@@ -302,7 +302,7 @@ type comparedPlan struct {
 
 // comparedPlanOf returns the plan of a program. The keys of leaves and nodes are not yet assigned.
 func comparedPlanOf(compiled *graphrun.Program) *comparedPlan {
-	binding := (*program.Program)(compiled).FirstBinding()
+	binding := compiled.Internal().FirstBinding()
 	p := &comparedPlan{graph: binding.RunnableGraph, plan: binding.Plan, report: compiled.Report(),
 		leafKeys: map[string]string{}, nodeKeys: map[string]string{}, compositeOf: map[string]string{},
 		copies: map[string]*graph.Node{}, values: map[string]*graph.Value{}}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/report"
 )
@@ -105,7 +104,7 @@ func DiffSizes(a, b *graphrun.Program) (*Difference, error) {
 // diff implements [Diff], and with resized [DiffSizes].
 func diff(a, b *graphrun.Program, resized bool) (*Difference, error) {
 	for i, p := range []*graphrun.Program{a, b} {
-		switch binding, err := (*program.Program)(p).Compiled(); {
+		switch binding, err := p.Internal().Compiled(); {
 		case err != nil:
 			return nil, fmt.Errorf("program %d was not made by Compile", i)
 		case binding.Segmented():
@@ -150,8 +149,8 @@ func shareBound(first, second *Totals, a, b *graphrun.Program) {
 	if (first.BoundNS == nil) == (second.BoundNS == nil) {
 		return
 	}
-	firstIdentity := identityOf((*program.Program)(a), a.Report())
-	secondIdentity := identityOf((*program.Program)(b), b.Report())
+	firstIdentity := identityOf(a.Internal(), a.Report())
+	secondIdentity := identityOf(b.Internal(), b.Report())
 	if firstIdentity.sameProblem(context.Background(), &secondIdentity) {
 		first.BoundNS = cmp.Or(first.BoundNS, second.BoundNS)
 		second.BoundNS = first.BoundNS

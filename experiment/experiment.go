@@ -45,7 +45,7 @@ import (
 func Together(programs ...*graphrun.Program) graphrun.Need {
 	list := make([]*program.Program, len(programs))
 	for i, p := range programs {
-		list[i] = (*program.Program)(p)
+		list[i] = p.Internal()
 	}
 	return program.CombinedNeed(list...)
 }

@@ -24,7 +24,7 @@ import (
 // Problem returns the layout problem of a program's graph, for the sizes that Compile planned. It does not depend on
 // the program's strategy. [layout.Given] applies the solution of another solver.
 func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
-	model, err := (*program.Program)(p).Model()
+	model, err := p.Internal().Model()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (r rankedStrategy) Name() string {
 // Best returns the k cheapest plans that differ in implementations or copies, the cheapest first: see
 // [layout.Model.Best]. timedOut reports whether the time limit ended the search, so that the list is shorter than k.
 func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err error) {
-	model, err := (*program.Program)(p).Model()
+	model, err := p.Internal().Model()
 	if err != nil {
 		return nil, false, err
 	}
@@ -110,7 +110,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	if need == nil {
 		return nil, errors.New("experiment: CheapestWithin: need is nil")
 	}
-	model, err := (*program.Program)(p).Model()
+	model, err := p.Internal().Model()
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 // Sensitivity returns the factors by which the price of copies must rise or fall until another plan becomes the
 // cheapest.
 func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
-	model, err := (*program.Program)(p).Model()
+	model, err := p.Internal().Model()
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func Sensitivity(p *graphrun.Program) (*layout.Sensitivity, error) {
 // Advise prices other layouts of inputs and outputs, which the caller can change without a change to the graph. It plans
 // the graph up to 32 times.
 func Advise(p *graphrun.Program) (*layout.Advice, error) {
-	problem, err := (*program.Program)(p).Problem()
+	problem, err := p.Internal().Problem()
 	if err != nil {
 		return nil, err
 	}

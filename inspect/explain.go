@@ -9,7 +9,6 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/report"
@@ -70,7 +69,7 @@ func LayoutRules() []string { return []string{ruleGraph, ruleView, rulePermutati
 // it. A graph whose shapes depend on data runs in segments. Only the first segment is compiled, so a value of another
 // segment has no step. Explain fails if there is no value with the name.
 func Explain(p *graphrun.Program, value string) (*Explanation, error) {
-	internal := (*program.Program)(p)
+	internal := p.Internal()
 	planned, err := internal.Compiled()
 	if err != nil {
 		return nil, err

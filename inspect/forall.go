@@ -68,7 +68,7 @@ const (
 // The proof does not check implementations at all sizes. It assumes the following: if an implementation supports a call
 // at the hint of a specialization, it supports the call at all sizes that the specialization serves.
 func ForAll(p *graphrun.Program, text string) (*Proof, error) {
-	internal := (*program.Program)(p)
+	internal := p.Internal()
 	if _, err := internal.Compiled(); err != nil {
 		return nil, err
 	}

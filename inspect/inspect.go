@@ -83,7 +83,7 @@ const (
 // Code returns the code of the step with the given name, or with a node of that name. If shapes depend on data, it
 // searches only the part of the graph that is compiled before a run. It fails if there is no such step.
 func Code(p *graphrun.Program, step string) (*StepCode, error) {
-	first := (*program.Program)(p).FirstBinding()
+	first := p.Internal().FirstBinding()
 	if first == nil || first.Program == nil {
 		return nil, errors.New("the program has no steps before a run, because the shapes of all its nodes depend on data")
 	}

@@ -61,7 +61,7 @@ var families = map[string][2]string{
 
 // addPlans adds the metrics of a model's plans to text, by family.
 func (m *model) addPlans(text map[string]*bytes.Buffer) {
-	usage := (*program.Program)(m.program).Usage()
+	usage := m.program.Internal().Usage()
 	labels := fmt.Sprintf(`model="%s",version="%s"`, labelEscaper.Replace(m.name), labelEscaper.Replace(m.version))
 	fmt.Fprintf(text["graphrun_plans_total"], "graphrun_plans_total{%s} %d\n", labels, usage.Plans)
 	indices := map[string]int{} // by anchor: number of its classes so far

@@ -10,7 +10,6 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/batching"
-	"github.com/graphrun/graphrun/internal/program"
 )
 
 // model is one loaded version of a model.
@@ -67,7 +66,7 @@ func (s *Server) load(ctx context.Context, v version) (m *model, whyNotBatched, 
 		return nil, nil, err
 	}
 	if symbol != "" {
-		m.batchAxis, whyNotBatched = batching.Prove(ctx, (*program.Program)(m.program), g, symbol, s.options.MaxRows,
+		m.batchAxis, whyNotBatched = batching.Prove(ctx, m.program.Internal(), g, symbol, s.options.MaxRows,
 			needsSamePlan)
 	}
 	m.queue = newQueue(s, m)
@@ -106,7 +105,7 @@ func (s *Server) compileForBatches(ctx context.Context, g *graph.Graph, symbol s
 	if err != nil {
 		return nil, err
 	}
-	planIsForOneRow, pins, err := batching.PreferOneRowPlan(ctx, (*program.Program)(compiled), g, symbol, plannedRows)
+	planIsForOneRow, pins, err := batching.PreferOneRowPlan(ctx, compiled.Internal(), g, symbol, plannedRows)
 	if err != nil {
 		return nil, err
 	}

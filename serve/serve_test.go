@@ -25,7 +25,6 @@ import (
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/batching"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -180,7 +179,7 @@ func TestPlanForOneRow(t *testing.T) {
 		writeModel(t, filepath.Join(t.TempDir(), "m.json"), networks.PricedRows))
 	m := (*s.models.Load())["m"][0]
 	for _, rows := range []int{1, defaultPlannedRows} {
-		impls, _, err := (*program.Program)(m.program).Implementations(t.Context(), []int{rows})
+		impls, _, err := m.program.Internal().Implementations(t.Context(), []int{rows})
 		require.NoError(t, err)
 		assert.Equal(t, "some", impls["y"].Name, "%d rows", rows)
 	}

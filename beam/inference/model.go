@@ -18,7 +18,6 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/batching"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/npz"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -189,7 +188,7 @@ func (m *model) compile(ctx context.Context, options Options) (reasonNotJoined, 
 		return nil, err
 	}
 	if batchSymbol != "" {
-		m.batchAxis, reasonNotJoined = batching.Prove(ctx, (*program.Program)(m.program), m.graph, batchSymbol,
+		m.batchAxis, reasonNotJoined = batching.Prove(ctx, m.program.Internal(), m.graph, batchSymbol,
 			options.MaxRows, exact)
 	}
 	return reasonNotJoined, nil

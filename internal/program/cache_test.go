@@ -17,7 +17,6 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
 	pb "github.com/graphrun/graphrun/internal/onnxpb"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
@@ -109,7 +108,7 @@ func bitsOf(t *testing.T, g *graph.Graph, o graphrun.Options) (string, *graphrun
 
 // isSolved reports whether strategy Optimal solved the layout problem of a program, which then did not follow a plan.
 func isSolved(p *graphrun.Program) bool {
-	return (*program.Program)(p).FirstBinding().Plan.Solution != nil
+	return p.Internal().FirstBinding().Plan.Solution != nil
 }
 
 // stepsOf describes the nodes of the planned graph.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
@@ -74,7 +73,7 @@ func (e *Extensions) Compile(ctx context.Context, g *graph.Graph, o graphrun.Opt
 	o.Passes = e.Passes
 	p, err := graphrun.Compile(ctx, g, o)
 	if err == nil {
-		err = (*program.Program)(p).CheckDevice()
+		err = p.Internal().CheckDevice()
 	}
 	return p, err
 }

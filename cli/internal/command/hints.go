@@ -69,7 +69,7 @@ func SplitHints(dims []string) (fixed []string, hints []map[string]int, err erro
 
 // NoteUnplanned prints the sizes of --dim for which planning failed, with the reasons.
 func NoteUnplanned(cmd *cobra.Command, path string, compiled *graphrun.Program) {
-	for _, refused := range (*program.Program)(compiled).RefusedHints() {
+	for _, refused := range compiled.Internal().RefusedHints() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: there is no plan for %s: %s\n", printable.Text(path),
 			program.SizesText(refused.Sizes), printable.Text(refused.Why))
 	}
