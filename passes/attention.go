@@ -23,7 +23,7 @@ import (
 func (g *grouper) joinAttentions() {
 	attentionCount := 0
 	for i, n := range g.plan.Graph.Nodes {
-		interrupt.Check(g.plan.ctx)
+		interrupt.Check(g.plan.options.Context)
 		if !mayEndAttention(n) {
 			continue
 		}
@@ -137,7 +137,7 @@ func (g *grouper) whyNoAttention(nodes []*graph.Node) string {
 // certainly needs. Devices have no kernel for an attention. The estimate neglects that the attention on the host costs
 // a little less than its nodes. It also neglects transfers of values whose places are chosen later.
 func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
-	device := g.plan.device
+	device := g.plan.options.Device
 	if device == nil {
 		return false
 	}
@@ -162,7 +162,7 @@ func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 			return false
 		}
 		devicePS += layout.PricePS(device.Prices(), impl.Work(call, walks[0]))
-		hostPS += layout.PricePS(g.plan.profile, n.Work())
+		hostPS += layout.PricePS(g.plan.options.Profile, n.Work())
 	}
 	result := nodes[len(nodes)-1].Out[0]
 	isOnHost := func(reader *graph.Node) bool { return !g.mayComputeOnDevice(reader) }
@@ -175,7 +175,7 @@ func (g *grouper) costLessOnDevice(nodes []*graph.Node) bool {
 // mayComputeOnDevice reports whether the device has a kernel for a node, or the node is a view. It is false for the
 // node of an input, which is nil.
 func (g *grouper) mayComputeOnDevice(n *graph.Node) bool {
-	return n != nil && (n.IsView() || n.Op != nil && len(g.plan.device.Impl(n.Op).Walks(n.Call(), nil)) > 0)
+	return n != nil && (n.IsView() || n.Op != nil && len(g.plan.options.Device.Impl(n.Op).Walks(n.Call(), nil)) > 0)
 }
 
 // addAttention makes a group of the given nodes, which are in reverse order. position is the position of the group in

@@ -84,7 +84,7 @@ func (p *Plan) decidedFolds() map[int]bool {
 	if p.Decisions != nil {
 		p.Decisions.foldedNodes = append(p.Decisions.foldedNodes, map[int]bool{})
 	}
-	followed := p.decisionsToFollow
+	followed := p.options.Follow
 	switch {
 	case followed == nil:
 		return nil

@@ -15,7 +15,7 @@ import (
 func elideCopies(plan *Plan) {
 	var valueUses *uses // created at the first such node, because many graphs have none
 	plan.Graph.Nodes = slices.DeleteFunc(plan.Graph.Nodes, func(n *graph.Node) bool {
-		interrupt.Check(plan.ctx)
+		interrupt.Check(plan.options.Context)
 		if !n.Op.Identity || n.Pin.SetsLayout() || n.Out[0].Alias == nil {
 			return false
 		}

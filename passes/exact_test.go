@@ -45,7 +45,7 @@ func TestExact(t *testing.T) {
 	}
 	for _, s := range layout.All() {
 		for _, exact := range []bool{false, true} {
-			p, err := passes.Run(convolved(t), passes.Options{Strategy: s, Exact: exact})
+			p, err := passes.Run(convolved(t), passes.Options{Strategy: s, Options: layout.Options{Exact: exact}})
 			require.NoError(t, err)
 			n := p.Graph.Value("conv").Node
 			if s.Name() != "contiguous" { // which wants images otherwise
@@ -78,7 +78,7 @@ func TestExactPin(t *testing.T) {
 		p, err := passes.Run(g, passes.Options{Strategy: s})
 		require.NoError(t, err)
 		require.Equal(t, "winograd2", p.Graph.Value("conv").Node.Impl.Name)
-		_, err = passes.Run(g, passes.Options{Strategy: s, Exact: true})
+		_, err = passes.Run(g, passes.Options{Strategy: s, Options: layout.Options{Exact: true}})
 		require.ErrorContains(t, err, `=impl:winograd2: the implementation is inexact, and `+
 			`the plan must be exact: use `)
 	}
@@ -105,7 +105,7 @@ func TestExactChain(t *testing.T) {
 		x := g.InputFormat("x", tensor.Float32, tensor.ChannelsLast, 1, 64, 28, 28)
 		w := g.Constant("w", tensor.Zeros(tensor.Float32, 64, 64, 3, 3))
 		g.Output("y", op.Relu(op.Conv2d(x, w, nil, op.Conv2dAttrs{Padding: []int{1, 1}})))
-		p, err := passes.Run(g, passes.Options{Strategy: layout.Optimal, Exact: exact})
+		p, err := passes.Run(g, passes.Options{Strategy: layout.Optimal, Options: layout.Options{Exact: exact}})
 		require.NoError(t, err)
 		is := slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool {
 			return n.Impl != nil && strings.HasPrefix(n.Impl.Name, "winograd")

@@ -44,7 +44,7 @@ func foldConstants(plan *Plan) error {
 	plan.packInParallel(plan.Graph.Nodes[firstFolded:])
 	computedInRuns := plan.Graph.Nodes[:firstFolded:firstFolded] // append copies it: unpack reads Graph.Nodes
 	for _, n := range plan.Graph.Nodes[firstFolded:] {
-		interrupt.Check(plan.ctx)
+		interrupt.Check(plan.options.Context)
 		data, err := plan.resultsIfFolded(n)
 		switch {
 		case err != nil:
@@ -135,8 +135,8 @@ func (p *Plan) foldResults(n *graph.Node) (data []*tensor.Tensor, err error) {
 	}
 	compute := func() ([]*tensor.Tensor, error) { return p.compute(n) }
 	computeOrFind := compute
-	if p.foldStore != nil && !n.IsView() {
-		computeOrFind = func() ([]*tensor.Tensor, error) { return p.foldStore(n, compute) }
+	if p.options.FoldStore != nil && !n.IsView() {
+		computeOrFind = func() ([]*tensor.Tensor, error) { return p.options.FoldStore(n, compute) }
 	}
 	data, err = p.Graph.Fold(n, computeOrFind)
 	if packing := n.Packing(); packing != nil && err == nil {
@@ -168,7 +168,7 @@ var errNotPacked = errors.New("no plan has packed this constant yet")
 // reads. These nodes are independent of each other, and the results do not depend on the number of workers. Results
 // that other plans of the graph have computed are looked up first, because that needs no goroutines.
 func (p *Plan) packInParallel(nodes []*graph.Node) {
-	if p.threads < 2 {
+	if p.options.Threads < 2 {
 		return
 	}
 	var toCompute []*graph.Node
@@ -195,7 +195,7 @@ func (p *Plan) packInParallel(nodes []*graph.Node) {
 	}
 	outcomes := make([]foldedNode, len(toCompute))
 	var group errgroup.Group
-	group.SetLimit(p.threads)
+	group.SetLimit(p.options.Threads)
 	for i, n := range toCompute {
 		group.Go(func() error {
 			outcomes[i].data, outcomes[i].err = p.foldResults(n)
@@ -305,7 +305,7 @@ func (e *noKernelError) Unwrap() error { return e.error }
 // compute runs one node on its constant operands in the calling goroutine.
 func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	defer panics.Recover(&err)
-	interrupt.Check(p.ctx)
+	interrupt.Check(p.options.Context)
 	n = atHints(n)
 	if n.IsView() {
 		results := make([]*tensor.Tensor, len(n.Out))
@@ -331,7 +331,7 @@ func (p *Plan) compute(n *graph.Node) (_ []*tensor.Tensor, err error) {
 	}
 	if packing := n.Packing(); packing != nil {
 		packed := tensor.EmptyPacked(n.Out[0].Meta)
-		packing.Fill(p.ctx, packed, n.In[0].Value.Const)
+		packing.Fill(p.options.Context, packed, n.In[0].Value.Const)
 		return []*tensor.Tensor{packed}, nil
 	}
 	return p.runKernel(kernel, n)
@@ -464,7 +464,7 @@ func (p *Plan) computeForPlanning(n *graph.Node) ([]*tensor.Tensor, error) {
 func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor, error) {
 	results := make([]*tensor.Tensor, len(n.Out))
 	memory := kernel.NewMem()
-	memory.Context = p.ctx
+	memory.Context = p.options.Context
 	for i, v := range n.Out {
 		results[i] = tensor.Empty(v.Meta)
 		memory.Ptrs = append(memory.Ptrs, results[i].Pointer())
@@ -481,7 +481,7 @@ func (p *Plan) runKernel(kernel *graph.Kernel, n *graph.Node) ([]*tensor.Tensor,
 	}
 	for _, phase := range kernel.Phases {
 		for chunk := range phase.Chunks {
-			interrupt.Check(p.ctx)
+			interrupt.Check(p.options.Context)
 			if err := phase.Run(memory, chunk); err != nil {
 				return nil, err
 			}

@@ -22,10 +22,10 @@ import (
 // followLayouts applies the recorded assignment. An output must have the layout of its pin or of the graph as written.
 // An implementation must support its assigned layouts.
 func (p *Plan) followLayouts() error {
-	if err := p.decisionsToFollow.checkGraph(p.Graph); err != nil {
+	if err := p.options.Follow.checkGraph(p.Graph); err != nil {
 		return err
 	}
-	assignment, err := p.decisionsToFollow.layout.assignment(p.Graph, p.device)
+	assignment, err := p.options.Follow.layout.assignment(p.Graph, p.options.Device)
 	if err != nil {
 		return err
 	}
@@ -303,7 +303,7 @@ func (g *grouper) followGroups() error {
 	for _, n := range g.plan.Graph.Nodes {
 		byNumber[n.Number()] = n
 	}
-	for _, decision := range slices.Backward(g.plan.decisionsToFollow.groups) {
+	for _, decision := range slices.Backward(g.plan.options.Follow.groups) {
 		group, err := g.rebuildGroup(decision, byNumber)
 		if err != nil {
 			return err

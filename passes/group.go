@@ -53,8 +53,8 @@ func groupNodes(plan *Plan) error {
 	g := &grouper{plan: plan, fuser: fusion.NewFuser(plan.Graph), positions: graph.NewByValue[int](plan.Graph),
 		groupOf: graph.NewByValue[*nodeGroup](plan.Graph), uses: usesOf(plan.Graph),
 		noGroupReasons: map[*graph.Node]string{}, notJoinedReasons: map[*graph.Node]string{}}
-	g.fuser.Device = plan.device != nil
-	if plan.decisionsToFollow != nil { // use the groups of an earlier plan
+	g.fuser.Device = plan.options.Device != nil
+	if plan.options.Follow != nil { // use the groups of an earlier plan
 		return g.followGroups()
 	}
 	for i, n := range plan.Graph.Nodes {
@@ -64,7 +64,7 @@ func groupNodes(plan *Plan) error {
 	}
 	g.joinAttentions()
 	for i, n := range slices.Backward(plan.Graph.Nodes) {
-		interrupt.Check(plan.ctx)
+		interrupt.Check(plan.options.Context)
 		if g.group(n) != nil {
 			continue
 		}
@@ -398,7 +398,7 @@ func overLimit(nodeCount, resultCount, operandCount int) string {
 // earlier group, so that n may still join it. Neither group has an anchor yet, and no attention is merged, because its
 // space equals no other space.
 func (g *grouper) merge(earlier, later *nodeGroup, n *graph.Node) *nodeGroup {
-	interrupt.Check(g.plan.ctx)
+	interrupt.Check(g.plan.options.Context)
 	if earlier.position > later.position {
 		earlier, later = later, earlier
 	}
@@ -509,7 +509,7 @@ func (g *grouper) recount(group *nodeGroup) {
 // shape of its loops, with a mask of the dimensions that it reduces (nil for none).
 func (g *grouper) joinAnchors() {
 	for _, n := range slices.Backward(g.plan.Graph.Nodes) {
-		interrupt.Check(g.plan.ctx)
+		interrupt.Check(g.plan.options.Context)
 		if !g.canBeAnchor(n) {
 			continue
 		}

@@ -32,14 +32,14 @@ func layOut(plan *Plan) error {
 
 // chooseLayouts asks the strategy for an assignment and applies it.
 func chooseLayouts(plan *Plan) error {
-	if plan.decisionsToFollow != nil {
+	if plan.options.Follow != nil {
 		return plan.followLayouts()
 	}
-	problem := layout.NewProblem(plan.Graph, plan.profile)
+	problem := layout.NewProblem(plan.Graph, plan.options.Profile)
 	// The plan reports costs by the prices that the strategy uses.
-	plan.profile, plan.profileAdjusted = problem.Profile, true
-	problem.Exact, problem.SolveLimit, problem.Slack, problem.Device = plan.exact, plan.solveLimit, plan.slack, plan.device
-	if plan.exact {
+	plan.options.Profile, plan.profileAdjusted = problem.Profile, true
+	problem.Options = plan.options.Options
+	if plan.options.Exact {
 		plan.noteExact()
 	}
 	if err := checkStoragePins(plan.Graph); err != nil {
@@ -66,7 +66,7 @@ func (p *Plan) callStrategy(problem *layout.Problem) (assignment *layout.Assignm
 			err = fmt.Errorf("strategy %s: %w", p.Strategy, panics.Error(panicked))
 		}
 	}()
-	assignment, err = p.strategy.Choose(problem)
+	assignment, err = p.options.Strategy.Choose(problem)
 	switch {
 	case err != nil:
 		return nil, err
@@ -133,7 +133,7 @@ func (l *layouter) apply(assignment *layout.Assignment) error {
 		return err
 	}
 	for i, n := range nodes {
-		interrupt.Check(l.plan.ctx)
+		interrupt.Check(l.plan.options.Context)
 		if err := l.applyChoice(n, &assignment.Nodes[i]); err != nil {
 			return l.graph.NodeError(n, err)
 		}
@@ -183,7 +183,7 @@ func (l *layouter) applyChoice(n *graph.Node, choice *layout.Choice) error {
 	n.Impl, n.Walk = choice.Impl, choice.Walk
 	if l.fromOtherSizes {
 		var err error
-		if n.Impl, n.Walk, err = implFor(n, choice, l.plan.exact); err != nil {
+		if n.Impl, n.Walk, err = implFor(n, choice, l.plan.options.Exact); err != nil {
 			return err
 		}
 		l.plan.template.recordChoice(n, choice)
@@ -433,7 +433,7 @@ func (l *layouter) insertCopyNode(planned *layout.Copy, from *graph.Value) (*gra
 	copyLayout := planned.Lay(from.Meta)
 	namePrefix := planned.Value.Name + "."
 	name, impl := namePrefix+planned.Order.String(), &op.Impls[0]
-	device, isTransfer := l.plan.device, planned.Place != from.Place()
+	device, isTransfer := l.plan.options.Device, planned.Place != from.Place()
 	switch {
 	case planned.Place == tensor.Host && !isTransfer: // within the host
 	case device == nil:

@@ -63,7 +63,7 @@ type packNode struct {
 func packConstants(p *Plan) error {
 	packing := packer{graph: p.Graph, byForm: map[constantForm]*packNode{}}
 	for i, n := range p.Graph.Nodes {
-		interrupt.Check(p.ctx)
+		interrupt.Check(p.options.Context)
 		if n.Impl != nil && n.Impl.Pack != nil && slices.ContainsFunc(n.In, isPackable) {
 			if err := packing.packOperands(n, i); err != nil {
 				return p.Graph.NodeError(n, err)

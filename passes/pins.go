@@ -44,8 +44,8 @@ func (p *Plan) checkDevicePins() error {
 		pin := graph.Pin{Device: n.Pin.Device}
 		isView := n.Op.Identity || n.Op.Kind == graph.View
 		switch {
-		case pin.Device == "" || p.device == nil && pin.Device == graph.HostDevice:
-		case p.device == nil:
+		case pin.Device == "" || p.options.Device == nil && pin.Device == graph.HostDevice:
+		case p.options.Device == nil:
 			return p.Graph.NodeError(n, pinError(n.Name, pin, "the program uses no device"))
 		case isView:
 			return p.Graph.NodeError(n, pinError(n.Name, pin, "%s is a copy or a view, whose place follows from its readers",

@@ -188,7 +188,7 @@ func (p Pass) isBuiltin() bool {
 
 // inferTypes infers the graph.
 func inferTypes(plan *Plan) error {
-	if plan.inferred {
+	if plan.options.Inferred {
 		return nil
 	}
 	return plan.Graph.Infer()

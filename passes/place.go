@@ -43,7 +43,7 @@ func placeResults(plan *Plan) error {
 func (p *Plan) placeAtNodes(want func(i int) bool) {
 	var placing *placer // created at the first concatenation
 	for i, n := range slices.Backward(p.Graph.Nodes) {
-		interrupt.Check(p.ctx)
+		interrupt.Check(p.options.Context)
 		if n.Op.ConcatDim == nil || !want(i) {
 			continue
 		}
@@ -66,10 +66,10 @@ type placer struct {
 
 // newPlacer finds the readers of all values, and the values that need buffers of their own.
 func newPlacer(plan *Plan) *placer {
-	created := &placer{plan: plan, profile: plan.profile, readers: graph.NewByValue[[]*graph.Node](plan.Graph),
+	created := &placer{plan: plan, profile: plan.options.Profile, readers: graph.NewByValue[[]*graph.Node](plan.Graph),
 		needsOwnBuffer: graph.NewByValue[bool](plan.Graph), costs: map[*graph.Node]partialCosts{}}
 	if !plan.profileAdjusted { // the layout pass, which adjusts the profile, did not run
-		created.profile = layout.ProfileFor(plan.profile, plan.Graph)
+		created.profile = layout.ProfileFor(plan.options.Profile, plan.Graph)
 	}
 	for _, n := range plan.Graph.Nodes {
 		for i, arg := range n.In {
@@ -143,7 +143,7 @@ func (placer *placer) placeResult(n *graph.Node) {
 
 // tryPlacement makes a placement if all affected nodes support the layout of the slice, and if the cost decreases. The
 // cost need not decrease if the strategy chose this placement, or if the pass repeats the decisions of an earlier plan
-// (Plan.decisionsToFollow). If a condition is not met, tryPlacement changes nothing.
+// ([Options.Follow]). If a condition is not met, tryPlacement changes nothing.
 func (placer *placer) tryPlacement(tried placement) {
 	plan, v := placer.plan, tried.value
 	if !placer.mayPlace(v, tried.within) {
@@ -152,7 +152,7 @@ func (placer *placer) tryPlacement(tried placement) {
 	trial := &placementTrial{placer: placer, nodes: []*graph.Node{v.Node}}
 	trial.addReaders(v)
 	oldNS := 0.0
-	if plan.prices {
+	if plan.options.Price {
 		oldNS = trial.oldCost()
 	}
 	trial.place(tried)
@@ -161,11 +161,11 @@ func (placer *placer) tryPlacement(tried placement) {
 		return
 	}
 	savedNS := 0.0
-	if plan.prices {
+	if plan.options.Price {
 		costs, newNS := trial.newCosts()
 		savedNS = oldNS - newNS
 		isChosen := plan.placementsChosen.At(v) // the cost of the strategy's solution includes the saving
-		mustSave := plan.decisionsToFollow == nil && !isChosen
+		mustSave := plan.options.Follow == nil && !isChosen
 		if mustSave && savedNS <= 0 {
 			trial.undo()
 			return
@@ -202,7 +202,7 @@ func (placer *placer) mayPlace(v, within *graph.Value) bool {
 	if v.Node.Impl == nil || v.Node.Op.RunDynamic != nil || !hasNumericSizes(v.Type) {
 		return false
 	}
-	followed := placer.plan.decisionsToFollow
+	followed := placer.plan.options.Follow
 	return followed == nil || followed.placedValues[v.Number()]
 }
 

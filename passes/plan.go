@@ -24,6 +24,8 @@ type Options struct {
 	// Context can cancel the work; the error then has the cause of the context. Run sets it as the context of the graph
 	// ([graph.Graph.Context]), where passes and strategies find it. Nil means the graph's own context.
 	Context context.Context
+	// Options are those of the layout problem.
+	layout.Options
 	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds the built-in
 	// strategies by name.
 	Strategy layout.Strategy
@@ -44,15 +46,6 @@ type Options struct {
 	Dump io.Writer
 	// Record fills [Plan.Decisions], for plans of the same graph at other sizes.
 	Record bool
-	// Exact excludes implementations that are [graph.Impl.Inexact], so that every node is computed by the formula of
-	// its definition.
-	Exact bool
-	// SolveLimit is the maximum time of a strategy's search after variable elimination: [layout.Problem.SolveLimit].
-	SolveLimit time.Duration
-	// Device may compute nodes: [layout.Problem.Device].
-	Device graph.Device
-	// Slack is the additional cost that is acceptable for fewer copies: [layout.Problem.Slack].
-	Slack float64
 	// Inferred means that the graph is inferred: pass infer does nothing.
 	Inferred bool
 	// Follow, if set, has decisions for the same graph at other sizes. Run applies them without a search. The graph
@@ -101,37 +94,25 @@ type Plan struct {
 	// Decisions are recorded with [Options.Record].
 	Decisions *Decisions
 
-	// The options of the same names: see [Options].
-	strategy   layout.Strategy
-	solveLimit time.Duration
-	slack      float64
-	device     graph.Device
-	exact      bool
-	inferred   bool
-	foldStore  func(n *graph.Node, compute func() ([]*tensor.Tensor, error)) ([]*tensor.Tensor, error)
+	options Options // with defaults instead of zero values; the strategy may adjust the profile
 
-	ctx               context.Context
-	threads           int // maximum number of workers that pack constants, at least 1
-	profile           *layout.Profile
-	profileAdjusted   bool                            // the profile is adjusted to the constants of the graph
-	pins              []pinnedValue                   // the pins that the plan must meet
-	pinSources        map[*graph.Value]string         // by source of a pinned copy: name of the pinned value
-	decisionsToFollow *Decisions                      // see [Options.Follow]
-	prices            bool                            // whether costs are computed: see [Options.Price]
-	template          *Template                       // what [Options.Template] records; otherwise nil
-	nodesToFold       map[int]bool                    // numbers of the nodes to fold; nil: the pass decides
-	foldPasses        int                             // number of fold passes that have begun
-	foldBudget        foldBudget                      // memory for results of folded nodes
-	packedForms       map[memoryForm]bool             // forms of constants packed in the current fold pass
-	packedResults     map[*graph.Node]foldedNode      // results of packInParallel in the current fold pass
-	unpackedReads     func() map[*tensor.Storage]bool // storages that discardPacked keeps in the current fold pass
-	discarded         discardedMemory                 // memory of packed constants
-	placementsChosen  graph.ByValue[bool]             // values in another value's buffer by the strategy's choice
-	nodeCosts         graph.ByValue[nodeCost]         // cost of a node, by its first output
+	profileAdjusted  bool                            // the profile is adjusted to the constants of the graph
+	pins             []pinnedValue                   // the pins that the plan must meet
+	pinSources       map[*graph.Value]string         // by source of a pinned copy: name of the pinned value
+	template         *Template                       // what [Options.Template] records; otherwise nil
+	nodesToFold      map[int]bool                    // numbers of the nodes to fold; nil: the pass decides
+	foldPasses       int                             // number of fold passes that have begun
+	foldBudget       foldBudget                      // memory for results of folded nodes
+	packedForms      map[memoryForm]bool             // forms of constants packed in the current fold pass
+	packedResults    map[*graph.Node]foldedNode      // results of packInParallel in the current fold pass
+	unpackedReads    func() map[*tensor.Storage]bool // storages that discardPacked keeps in the current fold pass
+	discarded        discardedMemory                 // memory of packed constants
+	placementsChosen graph.ByValue[bool]             // values in another value's buffer by the strategy's choice
+	nodeCosts        graph.ByValue[nodeCost]         // cost of a node, by its first output
 }
 
 // Exact reports whether passes must keep roundings: see [Options.Exact].
-func (p *Plan) Exact() bool { return p.exact }
+func (p *Plan) Exact() bool { return p.options.Exact }
 
 // Note adds a formatted text to [report.Pass.Did] of the running pass. It ignores an empty text.
 func (p *Plan) Note(format string, args ...any) {
@@ -179,7 +160,7 @@ func Run(g *graph.Graph, options Options) (_ *Plan, err error) {
 		return nil, err
 	}
 	plan.setBases(g)
-	if plan.prices {
+	if plan.options.Price {
 		plan.summarize()
 	}
 	const layoutsChosen = true
@@ -207,18 +188,16 @@ func plannableGraph(g *graph.Graph) (*graph.Graph, error) {
 
 // newPlan starts a plan for a copy of a graph.
 func newPlan(g *graph.Graph, options Options) *Plan {
-	plan := &Plan{Graph: g.Clone(), Strategy: options.Strategy.Name(), strategy: options.Strategy,
-		profile: options.Profile, exact: options.Exact,
-		inferred:   options.Inferred || options.Follow != nil,
-		solveLimit: options.SolveLimit, slack: options.Slack, device: options.Device,
-		foldBudget: foldBudget{limit: options.MemoryLimit}, decisionsToFollow: options.Follow,
-		foldStore: options.FoldStore, prices: options.Follow == nil || options.Price}
+	plan := &Plan{Graph: g.Clone(), Strategy: options.Strategy.Name(), options: options,
+		foldBudget: foldBudget{limit: options.MemoryLimit}}
+	plan.options.Inferred = options.Inferred || options.Follow != nil
+	plan.options.Price = options.Price || options.Follow == nil
 	if options.Context != nil {
 		plan.Graph.SetContext(options.Context)
 	}
-	plan.ctx = plan.Graph.Context()
-	if plan.threads = min(options.Threads, runtime.GOMAXPROCS(0)); options.Threads <= 0 {
-		plan.threads = runtime.GOMAXPROCS(0)
+	plan.options.Context = plan.Graph.Context()
+	if plan.options.Threads = min(options.Threads, runtime.GOMAXPROCS(0)); options.Threads <= 0 {
+		plan.options.Threads = runtime.GOMAXPROCS(0)
 	}
 	plan.pins = pinsOf(plan.Graph)
 	if options.Record {
@@ -259,7 +238,7 @@ func (p *Plan) apply(pass Pass, dumpTo io.Writer) error {
 	p.Passes = append(p.Passes, report.Pass{Pass: pass.Name, Doc: pass.Doc})
 	recordCount := len(p.Passes)
 	err := pass.run(p)
-	if contextErr := interrupt.Err(p.ctx); contextErr != nil { // the result of a cancelled pass is not used
+	if contextErr := interrupt.Err(p.options.Context); contextErr != nil { // the result of a cancelled pass is not used
 		return fmt.Errorf("pass %s: %w", pass.Name, contextErr)
 	}
 	switch {
@@ -341,10 +320,10 @@ func (p *Plan) summarize() {
 	p.nodeCosts = graph.NewByValue[nodeCost](p.Graph)
 	p.listPackings()
 	if !p.profileAdjusted { // the layout pass, which adjusts the profile to the sizes of constants, did not run
-		p.profile = layout.ProfileFor(p.profile, p.Graph)
+		p.options.Profile = layout.ProfileFor(p.options.Profile, p.Graph)
 	}
 	for _, n := range p.Graph.Nodes {
-		interrupt.Check(p.ctx)
+		interrupt.Check(p.options.Context)
 		cost := p.estimatedNS(n)
 		if len(n.Out) > 0 {
 			p.nodeCosts.Set(n.Out[0], nodeCost{n, cost})
@@ -374,14 +353,14 @@ func isInsertedCopy(n *graph.Node) bool {
 // estimatedNS returns the estimated cost of a node in nanoseconds, by the prices of the host or device that computes
 // the node.
 func (p *Plan) estimatedNS(n *graph.Node) float64 {
-	isOnHost := n == nil || p.device == nil || !n.Impl.OnDevice() // nodeCostNS of a nil node is 0
+	isOnHost := n == nil || p.options.Device == nil || !n.Impl.OnDevice() // nodeCostNS of a nil node is 0
 	switch {
 	case isOnHost:
-		return nodeCostNS(n, p.profile)
+		return nodeCostNS(n, p.options.Profile)
 	case n.UploadsConstant():
 		return 0
 	default:
-		return nodeCostNS(n, p.device.Prices())
+		return nodeCostNS(n, p.options.Device.Prices())
 	}
 }
 
@@ -398,17 +377,17 @@ func nodeCostNS(n *graph.Node, profile *layout.Profile) (ns float64) {
 // DeviceOf returns the name of the device that runs a node. For a transfer, this is the device that it reads or
 // writes. The name is empty for the host.
 func (p *Plan) DeviceOf(n *graph.Node) string {
-	if p == nil || p.device == nil || n == nil || !n.Impl.OnDevice() {
+	if p == nil || p.options.Device == nil || n == nil || !n.Impl.OnDevice() {
 		return ""
 	}
-	return p.device.Name()
+	return p.options.Device.Name()
 }
 
 // ConstantBytes returns the total size of the graph's constants. The profile's prices of memory accesses depend on this
 // size.
 func (p *Plan) ConstantBytes() float64 {
-	if p == nil || p.profile == nil {
+	if p == nil || p.options.Profile == nil {
 		return 0
 	}
-	return p.profile.ConstantBytes()
+	return p.options.Profile.ConstantBytes()
 }

@@ -428,8 +428,8 @@ func (e *Explainer) layoutOf(v *graph.Value) string {
 	isImage := e.problem.Image
 	isImageCopy := v.Node != nil && v.Node.Op.Identity && v.Node.In[0].Value != nil && isImage(v.Node.In[0].Value)
 	place := ""
-	if v.Place() != tensor.Host && e.plan.device != nil {
-		place = " on " + e.plan.device.Name()
+	if v.Place() != tensor.Host && e.plan.options.Device != nil {
+		place = " on " + e.plan.options.Device.Name()
 	}
 	hasImageCopy := slices.ContainsFunc(e.uses.readers.At(v), func(n *graph.Node) bool {
 		return n.Op.Identity && isImage(n.Out[0])

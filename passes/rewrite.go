@@ -27,7 +27,7 @@ func rewrite(p *Plan) error {
 	}
 	state := newRewriting(p)
 	for _, n := range p.Graph.Nodes {
-		interrupt.Check(p.ctx)
+		interrupt.Check(p.options.Context)
 		name := n.Name // before the rewrite
 		state.outcome = rewriteOutcome{}
 		if err := state.rewriteNode(n); err != nil {
@@ -66,7 +66,7 @@ type rewriteOutcome struct {
 // newRewriting returns the state before the first rewrite.
 func newRewriting(p *Plan) *rewriting {
 	r := &rewriting{plan: p, unaryResults: map[*graph.Value][]*graph.Value{},
-		context: graph.RewriteContext{Exact: p.exact}, readCounts: graph.NewByValue[int](p.Graph)}
+		context: graph.RewriteContext{Exact: p.options.Exact}, readCounts: graph.NewByValue[int](p.Graph)}
 	r.context.UsedOnlyHere = func(v *graph.Value) bool { return v != nil && r.readCounts.At(v) == 1 }
 	r.context.ComputedFrom = func(v *graph.Value) []*graph.Value { return r.unaryResults[v] }
 	for _, n := range p.Graph.Nodes {
@@ -212,7 +212,7 @@ func (p *Plan) dropConstants() int {
 		}
 		// A plan that records or follows decisions keeps the data: plans for other sizes reuse results computed from
 		// it.
-		if p.Decisions == nil && p.decisionsToFollow == nil {
+		if p.Decisions == nil && p.options.Follow == nil {
 			v.Const = &tensor.Tensor{Meta: v.Const.Meta} // the layout problem may refer to the value
 		}
 		return true
@@ -251,7 +251,7 @@ func decompose(p *Plan) error {
 	}
 	nodes := slices.Clone(p.Graph.Nodes[:firstComposite])
 	for _, n := range p.Graph.Nodes[firstComposite:] {
-		interrupt.Check(p.ctx)
+		interrupt.Check(p.options.Context)
 		var newNames []string
 		name := n.Name // Decompose may rename n
 		if err := addDecomposed(p.Graph, n, &nodes, &newNames); err != nil {

@@ -152,7 +152,7 @@ func (t *Template) unpackFolded(g *graph.Graph) {
 // placementGroups returns groups of values: the result of a concatenation, and its operands, if the decisions that the
 // plan follows place one of them within another value.
 func (p *Plan) placementGroups() (groups [][]*graph.Value) {
-	isPlaced := func(v *graph.Value) bool { return p.decisionsToFollow.placedValues[v.Number()] }
+	isPlaced := func(v *graph.Value) bool { return p.options.Follow.placedValues[v.Number()] }
 	groupOf := map[*graph.Value]int{}
 	for _, n := range p.Graph.Nodes {
 		if n.Op.Stores {
@@ -204,8 +204,9 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 		return nil, errors.New("the template was not made by TemplateOver")
 	}
 	made := t.plan
-	plan := &Plan{ctx: ctx, Strategy: made.Strategy, strategy: made.strategy, profile: made.profile, exact: made.exact,
-		profileAdjusted: made.profileAdjusted, device: made.device, decisionsToFollow: made.decisionsToFollow}
+	plan := &Plan{Strategy: made.Strategy, profileAdjusted: made.profileAdjusted, options: Options{Context: ctx,
+		Options: made.options.Options, Strategy: made.options.Strategy, Profile: made.options.Profile,
+		Follow: made.options.Follow}}
 	var baseGraph *graph.Bound
 	if base != nil {
 		baseGraph = base.Bound
@@ -224,7 +225,7 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 			continue
 		}
 		if recorded := t.choices[i]; recorded != nil {
-			if err := recorded.apply(n, bound.Metas, plan.exact); err != nil {
+			if err := recorded.apply(n, bound.Metas, plan.options.Exact); err != nil {
 				return nil, plan.Graph.NodeError(n, err)
 			}
 		}
@@ -234,7 +235,7 @@ func (t *Template) At(ctx context.Context, sizes []int, base *BoundPlan) (*Bound
 			}
 		}
 	}
-	if len(plan.decisionsToFollow.placedValues) > 0 {
+	if len(plan.options.Follow.placedValues) > 0 {
 		plan.placeAtNodes(func(i int) bool { return bound.Changed[i] })
 	}
 	separatePlaced(bound)

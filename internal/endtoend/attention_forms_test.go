@@ -129,7 +129,7 @@ func TestAttentionForms(t *testing.T) {
 			}
 			want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Propagate, Passes: asWritten()}, 1)
 			for _, o := range []passes.Options{{Strategy: layout.Propagate},
-				{Strategy: layout.Optimal, Exact: true}} {
+				{Strategy: layout.Optimal, Options: layout.Options{Exact: true}}} {
 				got, fused := runAttention(t, g, in, o, 1)
 				again, _ := runAttention(t, g, in, o, 3)
 				assert.True(t, fused, "one step")

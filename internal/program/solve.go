@@ -220,9 +220,9 @@ func (p *Program) ProblemOf(ctx context.Context, binding *Binding) (*layout.Prob
 			withConstants = binding.WithAllConstants()
 		}
 		var recorder observer
-		_, err := passes.Run(withConstants, passes.Options{Context: ctx, Strategy: &recorder, Profile: p.options.Costs,
-			Passes: p.options.Passes, MemoryLimit: p.options.MemoryLimit, Exact: p.options.Exact,
-			SolveLimit: p.options.SolveLimit, Slack: p.options.Slack, Device: p.device})
+		options := p.PlanOptions(ctx)
+		options.Strategy, options.Check = &recorder, false
+		_, err := passes.Run(withConstants, options)
 		switch {
 		case recorder.problem != nil:
 			binding.problem = recorder.problem

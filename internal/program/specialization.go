@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -223,8 +224,8 @@ func (p *Program) PlanOptions(ctx context.Context) passes.Options {
 	options := p.options
 	return passes.Options{Context: ctx, Strategy: options.Strategy, Profile: options.Costs, Passes: options.Passes,
 		MemoryLimit: options.MemoryLimit, Threads: options.Threads, Check: options.Check,
-		Inferred: p.needsInference && !p.hasOwnPasses, Exact: options.Exact,
-		SolveLimit: options.SolveLimit, Slack: options.Slack, Device: p.device}
+		Inferred: p.needsInference && !p.hasOwnPasses, Options: layout.Options{Exact: options.Exact,
+			SolveLimit: options.SolveLimit, Slack: options.Slack, Device: p.device}}
 }
 
 // planMode has the options of [Binding.plan]. The zero value makes a plan by a search.

@@ -84,15 +84,8 @@ func ProfileFor(profile *Profile, g *graph.Graph) *Profile {
 	return profile.WithConstants(constantBytes)
 }
 
-// Problem is a graph with inferred layouts, and the constraints on changing these layouts. The inferred layouts, as in
-// eager PyTorch, are called the layouts of the graph as written. The constraints are the pins of the graph (layouts or
-// implementations that the user demands), fixed values, and outputs. Outputs keep the layouts of the graph as written
-// unless they are pinned.
-type Problem struct {
-	// Graph is sorted and typed. It must not be modified.
-	Graph *graph.Graph
-	// Profile prices the work of implementations; it comes from [ProfileFor].
-	Profile *Profile
+// Options are choices of the user of a plan, which its problem states.
+type Options struct {
 	// Exact excludes implementations that are [graph.Impl.Inexact].
 	Exact bool
 	// SolveLimit is the maximum time of the search for the variables that package wcsp cannot eliminate exactly. 0
@@ -106,6 +99,18 @@ type Problem struct {
 	// cost as a share of the least cost: 0.005 for 0.5%. With 0, only plans of least cost are considered. It is at most
 	// MaxSlack.
 	Slack float64
+}
+
+// Problem is a graph with inferred layouts, and the constraints on changing these layouts. The inferred layouts, as in
+// eager PyTorch, are called the layouts of the graph as written. The constraints are the pins of the graph (layouts or
+// implementations that the user demands), fixed values, and outputs. Outputs keep the layouts of the graph as written
+// unless they are pinned.
+type Problem struct {
+	// Graph is sorted and typed. It must not be modified.
+	Graph *graph.Graph
+	// Profile prices the work of implementations; it comes from [ProfileFor].
+	Profile *Profile
+	Options
 
 	fixed         map[*graph.Value]bool // see MustKeepLayout
 	readAsStorage map[*graph.Value]bool // values that are fixed because an op depends on their storage
