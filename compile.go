@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -98,7 +99,7 @@ type Options struct {
 	// it is proved that fewer copies are impossible within the slack.
 	Slack float64
 	// Costs prices work; nil is a default profile for this processor.
-	Costs *layout.Profile
+	Costs *pricing.Profile
 	// Tracer, if set, observes runs.
 	Tracer Tracer
 	// MemoryLimit is the maximum memory of a run in bytes. 0 is the memory available to the process when the graph is

@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // Options configure [Run].
@@ -28,7 +29,7 @@ type Options struct {
 
 // Result is a fitted profile and its measurements.
 type Result struct {
-	Profile *machine.Profile
+	Profile *pricing.Profile
 	Points  []Point
 }
 
@@ -58,7 +59,7 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 	if options.Progress == nil {
 		options.Progress = func(int, int, string) {}
 	}
-	measuring := &measurer{options: options, profile: machine.DefaultProfile(), rates: kernels.Rates()}
+	measuring := &measurer{options: options, profile: pricing.DefaultProfile(), rates: kernels.Rates()}
 	measuring.profile.CPU, measuring.profile.Instructions = machine.CPUName(), machine.HostFeatures().Name()
 	measuring.profile.Estimated = false
 	measuring.profile.Measured = time.Now().UTC().Format(time.RFC3339)
@@ -80,15 +81,15 @@ func Run(ctx context.Context, options Options) (*Result, error) {
 type probe struct {
 	innerKernel    string         // the inner kernel whose price is measured; empty for a point of a memory curve
 	unit           string         // the unit of work
-	access         graph.Access   // for a point of a memory curve: the kind of access
+	access         pricing.Access // for a point of a memory curve: the kind of access
 	footprintBytes float64        // for a point of a memory curve: the number of bytes accessed
 	call           graph.RateCall // the measured call
 	// chainedCalls is the number of further calls. Each call reads the result of the previous call, as consecutive
 	// steps of a graph do. The operand of such a call is in the caches, and the call may overwrite it.
 	chainedCalls int
-	stepWorks    []graph.Work // the work of the timed steps
-	runTimes     []float64    // times of all runs, in nanoseconds
-	ns           float64      // median of runTimes
+	stepWorks    []pricing.Work // the work of the timed steps
+	runTimes     []float64      // times of all runs, in nanoseconds
+	ns           float64        // median of runTimes
 }
 
 // name returns the name of the inner kernel, or the kind of access and the number of bytes.
@@ -131,7 +132,7 @@ func isAvailable(call graph.RateCall) bool {
 // measurer measures probes and fits the prices of a profile.
 type measurer struct {
 	options      Options
-	profile      *machine.Profile
+	profile      *pricing.Profile
 	rates        []graph.Rate
 	probes       []*probe
 	warmStepPS   float64 // time of an empty step with warm caches, in picoseconds
@@ -156,8 +157,8 @@ func (m *measurer) run(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("the cost of a step: %w", err)
 			}
-			if round == 0 || ns*machine.PSPerNS < *price {
-				*price = ns * machine.PSPerNS
+			if round == 0 || ns*pricing.PSPerNS < *price {
+				*price = ns * pricing.PSPerNS
 			}
 		}
 		for i, p := range m.probes {

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -31,17 +31,17 @@ type deviceMeasurer struct {
 	device  graph.Device
 	queue   graph.Queue
 	options *Options
-	rates   machine.DeviceRates
+	rates   pricing.DeviceRates
 	runs    []deviceRun // the runs that determine the prices
 }
 
 // deviceRun is a measured run: a number of equal calls, and a wait for the device.
 type deviceRun struct {
-	kind, unit string     // the kind of work, as in Point.Of, and its unit
-	work       graph.Work // the work of a call
-	callBytes  float64    // bytes that a call accesses
-	calls      int        // number of calls
-	ns         float64    // median time
+	kind, unit string       // the kind of work, as in Point.Of, and its unit
+	work       pricing.Work // the work of a call
+	callBytes  float64      // bytes that a call accesses
+	calls      int          // number of calls
+	ns         float64      // median time
 }
 
 // deviceMeasurements is the number of measurements of a device. The first measures two prices, and the others one price
@@ -51,7 +51,7 @@ const deviceMeasurements = 6
 // newDeviceMeasurer returns a measurer of a device, without prices.
 func newDeviceMeasurer(ctx context.Context, device graph.Device, options *Options) *deviceMeasurer {
 	return &deviceMeasurer{ctx: ctx, device: device, queue: device.NewQueue(), options: options,
-		rates: machine.DeviceRates{Device: device.Rates().Device, Measured: time.Now().UTC().Format(time.RFC3339)}}
+		rates: pricing.DeviceRates{Device: device.Rates().Device, Measured: time.Now().UTC().Format(time.RFC3339)}}
 }
 
 // checkDevice runs a small call of each measured kernel. An unusable device thus fails before the host is measured.
@@ -85,18 +85,18 @@ func (m *deviceMeasurer) runOnce(name string, operands []tensor.Meta) error {
 // measureDevice returns the prices of a device, and the runs that determine them. report is called before each
 // measurement.
 func measureDevice(ctx context.Context, device graph.Device, options *Options, report func(done int, name string)) (
-	machine.DeviceRates, []Point, error) {
+	pricing.DeviceRates, []Point, error) {
 	measuring := newDeviceMeasurer(ctx, device, options)
 	for i, measurement := range [deviceMeasurements]struct {
 		name string
 		run  func() error
 	}{
 		{"device.step", measuring.measureStep},
-		{machine.DeviceUpload, measuring.measureUpload},
-		{machine.DeviceDownload, measuring.measureDownload},
+		{pricing.DeviceUpload, measuring.measureUpload},
+		{pricing.DeviceDownload, measuring.measureDownload},
 		{"device.byte", measuring.measureByte},
 		{"device.tiled", measuring.measureTiled},
-		{machine.DeviceOperation, measuring.measureOperation},
+		{pricing.DeviceOperation, measuring.measureOperation},
 	} {
 		report(i, measurement.name)
 		if err := measurement.run(); err != nil {
@@ -112,7 +112,7 @@ func (m *deviceMeasurer) points() (points []Point) {
 	for _, run := range m.runs {
 		calls := float64(run.calls)
 		points = append(points, Point{Of: run.kind, Unit: run.unit, Bytes: calls * run.callBytes, NS: run.ns,
-			PredictedNS: float64(calls*prices.PriceNS(run.work)) + m.rates.WaitPS/machine.PSPerNS})
+			PredictedNS: float64(calls*prices.PriceNS(run.work)) + m.rates.WaitPS/pricing.PSPerNS})
 	}
 	return points
 }
@@ -158,9 +158,9 @@ func (m *deviceMeasurer) measureStep() error {
 		return err
 	}
 	// singleNS is a step and a wait, manyNS is longRunSteps steps and a wait. The work of a step is negligible.
-	m.rates.StepPS = machine.PSPerNS * max(manyNS-singleNS, 0) / (longRunSteps - 1)
-	m.rates.WaitPS = max(float64(machine.PSPerNS*singleNS)-m.rates.StepPS, 0)
-	m.runs = append(m.runs, deviceRun{machine.DeviceWait, "wait", step.work, step.bytes, 1, singleNS},
+	m.rates.StepPS = pricing.PSPerNS * max(manyNS-singleNS, 0) / (longRunSteps - 1)
+	m.rates.WaitPS = max(float64(pricing.PSPerNS*singleNS)-m.rates.StepPS, 0)
+	m.runs = append(m.runs, deviceRun{pricing.DeviceWait, "wait", step.work, step.bytes, 1, singleNS},
 		deviceRun{"device.step", "step", step.work, step.bytes, longRunSteps, manyNS})
 	return nil
 }
@@ -168,13 +168,13 @@ func (m *deviceMeasurer) measureStep() error {
 // measureUpload measures the copy of a byte to the device.
 func (m *deviceMeasurer) measureUpload() error {
 	sizes := deviceSizes{first: 4 << 10, factor: 4, last: m.options.MaxBytes, maxCalls: 1}
-	return m.fit(machine.DeviceUpload, "byte", &m.rates.UploadPS, sizes, func(bytes int) (*deviceCall, error) {
+	return m.fit(pricing.DeviceUpload, "byte", &m.rates.UploadPS, sizes, func(bytes int) (*deviceCall, error) {
 		memory, err := m.device.Alloc(bytes)
 		if err != nil {
 			return nil, err
 		}
 		from := make([]byte, bytes)
-		return transferCall(machine.DeviceUpload, bytes, memory,
+		return transferCall(pricing.DeviceUpload, bytes, memory,
 			func() error { return m.queue.Upload(graph.DeviceAddress{Memory: memory}, from) }), nil
 	})
 }
@@ -182,7 +182,7 @@ func (m *deviceMeasurer) measureUpload() error {
 // measureDownload measures the copy of a byte from the device.
 func (m *deviceMeasurer) measureDownload() error {
 	sizes := deviceSizes{first: 4 << 10, factor: 4, last: m.options.MaxBytes, maxCalls: 1}
-	return m.fit(machine.DeviceDownload, "byte", &m.rates.DownloadPS, sizes, func(bytes int) (*deviceCall, error) {
+	return m.fit(pricing.DeviceDownload, "byte", &m.rates.DownloadPS, sizes, func(bytes int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, bytes/4)
 		kernel, err := m.device.Download().Lower(&graph.Call{In: []graph.Arg{operandOf(meta)}, Out: []tensor.Meta{meta}})
 		if err != nil {
@@ -196,7 +196,7 @@ func (m *deviceMeasurer) measureDownload() error {
 		// The result is on the host, at Ptrs[0], and the operand on the device, at Addresses[1].
 		mem := &graph.Mem{Queue: m.queue, Ptrs: []unsafe.Pointer{unsafe.Pointer(&to[0]), nil},
 			Addresses: []graph.DeviceAddress{{}, {Memory: memory}}}
-		return transferCall(machine.DeviceDownload, bytes, memory, func() error { return runKernel(kernel, mem) }), nil
+		return transferCall(pricing.DeviceDownload, bytes, memory, func() error { return runKernel(kernel, mem) }), nil
 	})
 }
 
@@ -233,8 +233,8 @@ func (m *deviceMeasurer) measureTiled() error {
 		meta := tensor.New(tensor.Float32, size, size)
 		call, err := m.prepareCall("add", meta, meta.WithStrides([]int{1, size}))
 		if err == nil {
-			call.units = call.work.Bytes[graph.Tiled]
-			call.otherPS = float64(call.work.Bytes[graph.Dense] * m.rates.BytePS)
+			call.units = call.work.Bytes[pricing.Tiled]
+			call.otherPS = float64(call.work.Bytes[pricing.Dense] * m.rates.BytePS)
 		}
 		return call, err
 	})
@@ -244,7 +244,7 @@ func (m *deviceMeasurer) measureTiled() error {
 func (m *deviceMeasurer) measureOperation() error {
 	const unit = "multiply-add"
 	sizes := deviceSizes{first: 16, factor: 2, last: 2048, maxCalls: 256}
-	return m.fit(machine.DeviceOperation, unit, &m.rates.OperationPS, sizes, func(size int) (*deviceCall, error) {
+	return m.fit(pricing.DeviceOperation, unit, &m.rates.OperationPS, sizes, func(size int) (*deviceCall, error) {
 		meta := tensor.New(tensor.Float32, size, size)
 		call, err := m.prepareCall("matmul", meta, meta)
 		if err == nil {
@@ -301,16 +301,16 @@ func (m *deviceMeasurer) unitPS(call *deviceCall, calls int, ns float64) (price 
 	overheadPS := float64(float64(calls)*(m.rates.StepPS+call.otherPS)) + m.rates.WaitPS
 	// The wait of a run with large calls may be shorter than the measured wait. The overhead is therefore limited to half
 	// of the time, so that the price is positive.
-	overheadPS = min(overheadPS, machine.PSPerNS*ns/2)
-	price = (float64(machine.PSPerNS*ns) - overheadPS) / (float64(calls) * call.units)
-	return price, overheadPS <= machine.PSPerNS*ns/4
+	overheadPS = min(overheadPS, pricing.PSPerNS*ns/2)
+	price = (float64(pricing.PSPerNS*ns) - overheadPS) / (float64(calls) * call.units)
+	return price, overheadPS <= pricing.PSPerNS*ns/4
 }
 
 // deviceCall is a call that a queue can repeat.
 type deviceCall struct {
 	enqueue func() error // adds the call to the queue
 	free    func()
-	work    graph.Work
+	work    pricing.Work
 	bytes   float64 // bytes that the call accesses
 	units   float64 // units of the work whose price the call measures
 	otherPS float64 // the predicted time of other work, in picoseconds
@@ -352,9 +352,9 @@ func (m *deviceMeasurer) prepareCall(name string, operands ...tensor.Meta) (*dev
 }
 
 // operationsOf returns the number of operations of work on a device. An operation is an instruction on an element.
-func operationsOf(work *graph.Work) (operations float64) {
+func operationsOf(work *pricing.Work) (operations float64) {
 	for _, part := range work.Parts {
-		if part.Kernel == machine.DeviceOperation {
+		if part.Kernel == pricing.DeviceOperation {
 			operations += part.Units
 		}
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/backend"
 	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/software"
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // measureSoftware measures a device briefly.
-func measureSoftware(ctx context.Context, d graph.Device) (machine.DeviceRates, []Point, []string, error) {
+func measureSoftware(ctx context.Context, d graph.Device) (pricing.DeviceRates, []Point, []string, error) {
 	var what []string
 	options := &Options{Rounds: 1, CallTime: 100 * time.Microsecond, MaxBytes: 1 << 20}
 	rates, points, err := measureDevice(ctx, d, options, func(_ int, name string) { what = append(what, name) })
@@ -46,18 +46,18 @@ func TestDevice(t *testing.T) {
 		assert.GreaterOrEqual(t, p.PredictedNS, .999*(rates.StepPS+rates.WaitPS)/1e3, p.Of)
 	}
 	const stepBytes = 2 * 32 * 4 // of an operand and a result
-	assert.EqualValues(t, stepBytes, of[machine.DeviceWait].Bytes)
+	assert.EqualValues(t, stepBytes, of[pricing.DeviceWait].Bytes)
 	assert.EqualValues(t, 64*stepBytes, of["device.step"].Bytes, "the bytes of all calls")
-	upload := of[machine.DeviceUpload]
+	upload := of[pricing.DeviceUpload]
 	assert.InEpsilon(t, (rates.StepPS+rates.WaitPS+upload.Bytes*rates.UploadPS)/1e3, upload.PredictedNS, 1e-9)
 	assert.GreaterOrEqual(t, of["device.byte"].PredictedNS,
 		.999*(rates.WaitPS+of["device.byte"].Bytes*rates.BytePS)/1e3)
 	// The step and the wait are measured first. Their predictions have the price of a byte, which is measured last.
-	assert.GreaterOrEqual(t, of[machine.DeviceWait].PredictedNS,
+	assert.GreaterOrEqual(t, of[pricing.DeviceWait].PredictedNS,
 		.999*(rates.StepPS+rates.WaitPS+stepBytes*rates.BytePS)/1e3)
-	text, err := machine.DefaultProfile().WithDevice(d.Name(), rates).JSON()
+	text, err := pricing.DefaultProfile().WithDevice(d.Name(), rates).JSON()
 	require.NoError(t, err)
-	read, err := machine.ParseProfile(text)
+	read, err := pricing.ParseProfile(text)
 	require.NoError(t, err)
 	assert.Equal(t, rates, read.Devices["software"])
 }

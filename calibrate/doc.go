@@ -1,4 +1,4 @@
-// Package calibrate measures a machine and fits a [machine.Profile]. A profile has three kinds of prices:
+// Package calibrate measures a machine and fits a [pricing.Profile]. A profile has three kinds of prices:
 //   - the price of accessing a byte, by access pattern and cache level,
 //   - the price of a unit of work of each inner kernel,
 //   - the price of starting a step.

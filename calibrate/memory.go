@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -16,8 +17,8 @@ func memoryProbes(maxBytes float64) []*probe {
 			if bytes > maxBytes && bytes > footprints[0] { // a curve has at least the first point
 				continue
 			}
-			p := &probe{access: graph.Access(access), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
-			if p.access == graph.Dense {
+			p := &probe{access: pricing.Access(access), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
+			if p.access == pricing.Dense {
 				p.chainedCalls = denseChainedCalls
 			}
 			list = append(list, p)
@@ -41,33 +42,33 @@ const denseChainedCalls = 7
 // in each float32 operand and result.
 var accessCalls = [...]func(bytes int) graph.RateCall{
 	// Sequential access to an operand and a result.
-	graph.Dense: func(bytes int) graph.RateCall {
+	pricing.Dense: func(bytes int) graph.RateCall {
 		elements := bytes / 8 // in the operand, and in the result
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{tensor.New(tensor.Float32, elements)}}
 	},
 	// Sequential access to constants, by a product with a single row.
-	graph.DenseConstants: func(bytes int) graph.RateCall { return linearCall("thin", 1, min(bytes, maxLayerBytes)) },
+	pricing.DenseConstants: func(bytes int) graph.RateCall { return linearCall("thin", 1, min(bytes, maxLayerBytes)) },
 	// Access to packed constants of products, panel by panel: a panel is a block of columns. The implementation "tiled"
 	// is named after its register tiles; graph.Tiled is another kind of access.
-	graph.Panels: func(bytes int) graph.RateCall {
+	pricing.Panels: func(bytes int) graph.RateCall {
 		return linearCall("tiled", panelRows, min(bytes, maxPanelsBytes))
 	},
 	// Copies of sequential runs.
-	graph.Copied: func(bytes int) graph.RateCall {
+	pricing.Copied: func(bytes int) graph.RateCall {
 		elements := bytes / 16 // in each of the two operands; the result has twice as many
 		return graph.RateCall{Op: "cat", In: []tensor.Meta{tensor.New(tensor.Float32, elements),
 			tensor.New(tensor.Float32, elements)}}
 	},
 	// Access that transposes tile by tile.
-	graph.Tiled: tiledCall,
+	pricing.Tiled: tiledCall,
 	// Access to a part of every cache line.
-	graph.Strided: func(bytes int) graph.RateCall {
+	pricing.Strided: func(bytes int) graph.RateCall {
 		elements := bytes / 8 // elements of the operand are 16 bytes apart; the gaps are not counted
 		operand := tensor.Meta{DType: tensor.Float32, Shape: []int{elements}, Strides: []int{4}}
 		return graph.RateCall{Op: "relu", In: []tensor.Meta{operand}}
 	},
 	// Random access.
-	graph.Gathered: func(bytes int) graph.RateCall {
+	pricing.Gathered: func(bytes int) graph.RateCall {
 		const columns = 64
 		// The call accesses a third more than the given number of bytes: an element takes 4 bytes, its result 4 and its index
 		// 8.

@@ -1,9 +1,8 @@
 package calibrate
 
 import (
-	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // fitPasses is the number of passes over all prices. One pass does not suffice: a call depends on several prices.
@@ -49,8 +48,8 @@ func (m *measurer) solve() {
 // startCurves replaces the curves of the profile by curves with a point for each memory probe, and returns the new
 // curves. The price at a point is the price on the previous curve. startCurves also sets the footprints of probes whose
 // data stays in a cache.
-func (m *measurer) startCurves() map[graph.Access]machine.Curve {
-	curves := map[graph.Access]machine.Curve{}
+func (m *measurer) startCurves() map[pricing.Access]pricing.Curve {
+	curves := map[pricing.Access]pricing.Curve{}
 	for _, p := range m.probes {
 		if p.innerKernel != "" {
 			continue
@@ -67,26 +66,26 @@ func (m *measurer) startCurves() map[graph.Access]machine.Curve {
 		curves[p.access] = curve
 	}
 	for access, curve := range curves {
-		sorted.Func(curve, func(x, y machine.Level) int { return int(x.Bytes - y.Bytes) })
+		sorted.Func(curve, func(x, y pricing.Level) int { return int(x.Bytes - y.Bytes) })
 		*m.profile.Memory.CurveOf(access) = curve
 	}
 	return curves
 }
 
 // curvePoint returns the point of a curve at a size. If the curve has no such point, curvePoint adds it.
-func curvePoint(curve *machine.Curve, bytes float64) *machine.Level {
+func curvePoint(curve *pricing.Curve, bytes float64) *pricing.Level {
 	for i := range *curve {
 		if (*curve)[i].Bytes == bytes {
 			return &(*curve)[i]
 		}
 	}
-	*curve = append(*curve, machine.Level{Bytes: bytes})
+	*curve = append(*curve, pricing.Level{Bytes: bytes})
 	return &(*curve)[len(*curve)-1]
 }
 
 // makeMonotone lowers each point of a curve that is higher than a later point. Other processes must have disturbed the
 // measurement of such a point.
-func makeMonotone(curve machine.Curve) {
+func makeMonotone(curve pricing.Curve) {
 	for i := len(curve) - 2; i >= 0; i-- {
 		curve[i].PS = min(curve[i].PS, curve[i+1].PS)
 	}
@@ -95,13 +94,13 @@ func makeMonotone(curve machine.Curve) {
 // bytePS returns the price of a byte in picoseconds that makes the predicted time of a probe equal to the measured
 // time. All other prices are fixed.
 func (m *measurer) bytePS(p *probe) float64 {
-	remaining, bytes := p.ns*machine.PSPerNS, 0.0 // remaining: the measured time minus the time of other work
+	remaining, bytes := p.ns*pricing.PSPerNS, 0.0 // remaining: the measured time minus the time of other work
 	for _, w := range p.stepWorks {
 		bytes += w.Bytes[p.access]
 		otherWork := w // a copy of the work, without the bytes whose price is fitted
 		otherWork.Bytes[p.access] = 0
-		if p.access == graph.Dense { // computation overlaps with dense access and adds no time
-			otherWork.Parts = [machine.MaxParts]machine.Part{}
+		if p.access == pricing.Dense { // computation overlaps with dense access and adds no time
+			otherWork.Parts = [pricing.MaxParts]pricing.Part{}
 		}
 		remaining -= m.workPS(p, otherWork)
 	}
@@ -119,7 +118,7 @@ func (m *measurer) bytePS(p *probe) float64 {
 func (m *measurer) unitPS(name string, probes []*probe) float64 {
 	var numerator, denominator float64
 	for _, p := range probes {
-		remaining, units := p.ns*machine.PSPerNS, 0.0
+		remaining, units := p.ns*pricing.PSPerNS, 0.0
 		for _, w := range p.stepWorks {
 			otherWork := w // a copy of the work, without the units whose price is fitted
 			isUnoverlapped := false
@@ -132,11 +131,11 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 			}
 			runsKernel := otherWork != w       // the loop has removed units
 			if runsKernel && !isUnoverlapped { // dense access overlaps with computation and adds no time
-				otherWork.Bytes[graph.Dense] = 0
+				otherWork.Bytes[pricing.Dense] = 0
 			}
 			remaining -= m.workPS(p, otherWork)
 		}
-		measured := p.ns * machine.PSPerNS // the weights 1/measured^2 make errors relative
+		measured := p.ns * pricing.PSPerNS // the weights 1/measured^2 make errors relative
 		numerator += units / measured * remaining / measured
 		denominator += units / measured * units / measured
 	}
@@ -148,7 +147,7 @@ func (m *measurer) unitPS(name string, probes []*probe) float64 {
 
 // profileFor returns the profile that predicts the time of a probe. A probe without intervening accesses runs with warm
 // caches, in which a step costs less.
-func (m *measurer) profileFor(p *probe) *machine.Profile {
+func (m *measurer) profileFor(p *probe) *pricing.Profile {
 	profile := m.profile.WithConstants(p.bytesBetweenCalls())
 	if p.bytesBetweenCalls() == 0 {
 		profile.StepPS = m.warmStepPS
@@ -167,13 +166,13 @@ func (p *probe) bytesBetweenCalls() float64 {
 	switch {
 	case p.innerKernel != "":
 		return networkBytes
-	case p.access == graph.DenseConstants, p.access == graph.Panels:
+	case p.access == pricing.DenseConstants, p.access == pricing.Panels:
 		return p.footprintBytes
 	}
 	return 0
 }
 
 // workPS returns the price of work in a probe, in picoseconds.
-func (m *measurer) workPS(p *probe, work graph.Work) float64 {
+func (m *measurer) workPS(p *probe, work pricing.Work) float64 {
 	return m.profileFor(p).UnclampedPS(work)
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 type calibrateFlags struct {
@@ -40,7 +40,7 @@ type calibrateReport struct {
 	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
 	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON; plans show it to identify their cost profile."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
-	Profile *machine.Profile `json:"profile" doc:"The measured profile."`
+	Profile *pricing.Profile `json:"profile" doc:"The measured profile."`
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
 }
 
@@ -152,11 +152,11 @@ func openMeasured(cmd *cobra.Command, name string) (graph.Device, error) {
 
 // keepDevices adds the devices of the stored profile to the new profile, which will replace the stored profile. For a
 // device in both profiles, the new measurements hold.
-func keepDevices(path string, profile *machine.Profile) {
+func keepDevices(path string, profile *pricing.Profile) {
 	if path == "" {
-		path, _ = machine.ProfilePath() // on an error, storeProfile reports it
+		path, _ = pricing.ProfilePath() // on an error, storeProfile reports it
 	}
-	stored, err := machine.ReadProfile(path)
+	stored, err := pricing.ReadProfile(path)
 	if err != nil || stored.Devices == nil { // there is nothing to keep
 		return
 	}
@@ -176,7 +176,7 @@ func calibrateReportOf(result *calibrate.Result, took time.Duration) *calibrateR
 
 // storeProfile writes a profile to path, or to the cache folder if path is empty, and returns the path of the file. If
 // the cache folder cannot be written, storeProfile prints a message to stderr and returns "" and no error.
-func storeProfile(cmd *cobra.Command, path string, profile *machine.Profile) (string, error) {
+func storeProfile(cmd *cobra.Command, path string, profile *pricing.Profile) (string, error) {
 	text, err := profile.JSON()
 	if err != nil {
 		return "", err
@@ -190,7 +190,7 @@ func storeProfile(cmd *cobra.Command, path string, profile *machine.Profile) (st
 	if path != "" {
 		return path, write(path)
 	}
-	if path, err = machine.ProfilePath(); err == nil {
+	if path, err = pricing.ProfilePath(); err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
 	if err == nil {
@@ -207,7 +207,7 @@ func storeProfile(cmd *cobra.Command, path string, profile *machine.Profile) (st
 func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 	profile := d.Profile
 	fmt.Fprintf(w, "%s, %s: overhead of a step %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
-		format.Nanoseconds(profile.StepPS/machine.PSPerNS), d.TookS)
+		format.Nanoseconds(profile.StepPS/pricing.PSPerNS), d.TookS)
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
@@ -218,7 +218,7 @@ func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 
 // writeMemory prints the memory speeds in GB/s: a row for each measured number of bytes that a call accesses, and a
 // column for each kind of access.
-func writeMemory(w *bufio.Writer, display term.Display, profile *machine.Profile) {
+func writeMemory(w *bufio.Writer, display term.Display, profile *pricing.Profile) {
 	columns := []term.Column{term.UntruncatedCol("bytes")}
 	for _, access := range memoryCurves(&profile.Memory) {
 		columns = append(columns, term.UntruncatedCol(access.column))
@@ -228,14 +228,14 @@ func writeMemory(w *bufio.Writer, display term.Display, profile *machine.Profile
 }
 
 // memoryRows returns the rows of the table of [writeMemory].
-func memoryRows(profile *machine.Profile) [][]any {
+func memoryRows(profile *pricing.Profile) [][]any {
 	var rows [][]any
 	for _, point := range profile.Memory.Dense {
 		row := []any{format.Bytes(int(point.Bytes))}
 		for _, access := range memoryCurves(&profile.Memory) {
 			rate := "-"
 			if ps := access.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
-				rate = fmt.Sprintf("%.3g GB/s", machine.PSPerNS/ps)
+				rate = fmt.Sprintf("%.3g GB/s", pricing.PSPerNS/ps)
 			}
 			row = append(row, rate)
 		}
@@ -247,12 +247,12 @@ func memoryRows(profile *machine.Profile) [][]any {
 // memoryCurve is the measured speed of one kind of memory access, and its column in the table.
 type memoryCurve struct {
 	column string
-	curve  machine.Curve
+	curve  pricing.Curve
 }
 
 // memoryCurves returns the curves of all kinds of access, in the order of the table. The field DenseConstants is for
 // sequential access to constants, and Dense for sequential access to other operands and to results.
-func memoryCurves(rates *machine.Rates) []memoryCurve {
+func memoryCurves(rates *pricing.Rates) []memoryCurve {
 	return []memoryCurve{{"dense", rates.Dense}, {"constants", rates.DenseConstants}, {"panels", rates.Panels},
 		{"copied", rates.Copied}, {"tiled", rates.Tiled}, {"strided", rates.Strided}, {"gathered", rates.Gathered}}
 }
@@ -275,27 +275,27 @@ func (d *calibrateReport) writeKernels(w *bufio.Writer, display term.Display) {
 		ps := profile.Kernels[name]
 		rate := "-"
 		if ps > 0 {
-			rate = fmt.Sprintf("%.3g", machine.PSPerNS/ps)
+			rate = fmt.Sprintf("%.3g", pricing.PSPerNS/ps)
 		}
-		return []any{name, fmt.Sprintf("%.4g ns", ps/machine.PSPerNS), rate, unitOf[name]}
+		return []any{name, fmt.Sprintf("%.4g ns", ps/pricing.PSPerNS), rate, unitOf[name]}
 	})
 }
 
 // writeDevices prints the speeds of the devices of a profile.
-func writeDevices(w *bufio.Writer, display term.Display, profile *machine.Profile) {
+func writeDevices(w *bufio.Writer, display term.Display, profile *pricing.Profile) {
 	columns := []term.Column{term.NameCol("driver"), term.NameCol("device"), term.UntruncatedCol("step"),
 		term.UntruncatedCol("wait"), term.UntruncatedCol("memory"), term.UntruncatedCol("operations/ns"),
 		term.UntruncatedCol("upload"), term.UntruncatedCol("download")}
 	perNS := func(ps float64, unit string) string {
 		if ps > 0 {
-			return fmt.Sprintf("%.3g%s", machine.PSPerNS/ps, unit)
+			return fmt.Sprintf("%.3g%s", pricing.PSPerNS/ps, unit)
 		}
 		return "-"
 	}
 	term.WriteList(w, display, "Devices", sorted.Keys(profile.Devices), columns, func(driver string) []any {
 		rates := profile.Devices[driver]
-		return []any{driver, rates.Device, format.Nanoseconds(rates.StepPS / machine.PSPerNS),
-			format.Nanoseconds(rates.WaitPS / machine.PSPerNS), perNS(rates.BytePS, " GB/s"), perNS(rates.OperationPS, ""),
+		return []any{driver, rates.Device, format.Nanoseconds(rates.StepPS / pricing.PSPerNS),
+			format.Nanoseconds(rates.WaitPS / pricing.PSPerNS), perNS(rates.BytePS, " GB/s"), perNS(rates.OperationPS, ""),
 			perNS(rates.UploadPS, " GB/s"), perNS(rates.DownloadPS, " GB/s")}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/sections"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // TestCosts uses the profile of a file, the stored one of this machine, and the default.
@@ -20,10 +20,10 @@ func TestCosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	graph := write(t, "g.json", small)
 	usual := decode[planJSON](t, succeed(t, "plan", graph, "--json"))
-	if !usual.Profile.Default || usual.Profile.Digest != machine.SharedDefaultProfile().Digest() {
+	if !usual.Profile.Default || usual.Profile.Digest != pricing.SharedDefaultProfile().Digest() {
 		t.Errorf("%+v", usual.Profile)
 	}
-	p := machine.DefaultProfile()
+	p := pricing.DefaultProfile()
 	p.StepPS, p.Measured = 1e9, "2026-01-02T03:04:05Z"
 	text, err := p.JSON()
 	if err != nil {
@@ -32,7 +32,7 @@ func TestCosts(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		args := []string{"plan", graph, "--json"}
 		if kept {
-			path, err := machine.ProfilePath()
+			path, err := pricing.ProfilePath()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestHostileCosts(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", command, r.code, r.errors)
 		}
 	}
-	path, err := machine.ProfilePath()
+	path, err := pricing.ProfilePath()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestCalibrate(t *testing.T) {
 		Version int `json:"version"`
 		calibrateReport
 	}](t, text)
-	p, err := machine.ReadProfile(out)
+	p, err := pricing.ReadProfile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,23 +132,23 @@ func TestCalibrateDevice(t *testing.T) {
 			t.Errorf("%s: %v, %v, %q", name, d, err, notes.String())
 		}
 	}
-	stored := machine.DefaultProfile().WithDevice("a", machine.DeviceRates{Device: "old", StepPS: 1}).
-		WithDevice("b", machine.DeviceRates{Device: "kept", StepPS: 2})
+	stored := pricing.DefaultProfile().WithDevice("a", pricing.DeviceRates{Device: "old", StepPS: 1}).
+		WithDevice("b", pricing.DeviceRates{Device: "kept", StepPS: 2})
 	text, err := stored.JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh := machine.DeviceRates{Device: "new", StepPS: 3}
+	fresh := pricing.DeviceRates{Device: "new", StepPS: 3}
 	path := write(t, "costs.json", string(text))
-	for _, p := range []*machine.Profile{machine.DefaultProfile(), machine.DefaultProfile().WithDevice("a", fresh)} {
+	for _, p := range []*pricing.Profile{pricing.DefaultProfile(), pricing.DefaultProfile().WithDevice("a", fresh)} {
 		want := maps.Clone(stored.Devices)
 		maps.Copy(want, p.Devices)
 		if keepDevices(path, p); !maps.Equal(p.Devices, want) {
 			t.Errorf("%v, want %v", p.Devices, want)
 		}
 	}
-	plain := machine.DefaultProfile().WithDevice("a", fresh)
-	if text, err = machine.DefaultProfile().JSON(); err != nil {
+	plain := pricing.DefaultProfile().WithDevice("a", fresh)
+	if text, err = pricing.DefaultProfile().JSON(); err != nil {
 		t.Fatal(err)
 	}
 	for _, other := range []string{write(t, "plain.json", string(text)), filepath.Join(t.TempDir(), "none.json")} {

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/backend"
 	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/software"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -54,7 +54,7 @@ func (s smallDevice) Info() device.Info {
 // TestPlansOfDevices: a plan for a device that exceeds its memory is an error in all commands that plan, as in a run.
 func TestPlansOfDevices(t *testing.T) {
 	devices.Register("small", func() (graph.Device, error) { return backend.New(smallDevice{software.Open()}), nil })
-	prices, err := machine.DefaultProfile().WithDevice("software", machine.DeviceRates{}).JSON()
+	prices, err := pricing.DefaultProfile().WithDevice("software", pricing.DeviceRates{}).JSON()
 	require.NoError(t, err)
 	costs := write(t, "costs.json", string(prices))
 	for rows, code := range map[string]int{"1": exit.CodeDone, "8": exit.CodeFailed} {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // studyJSON has the parts of a study's document that are tested.
@@ -383,7 +384,7 @@ func TestStudyWithoutSomeModels(t *testing.T) {
 func TestBadStudies(t *testing.T) {
 	const head, models1 = `{"version": 1, "name": "x", `, `"models": [{"file": "residual.json"}], `
 	const one = `"conditions": [{"name": "a"}]}`
-	profiles := strings.Join(machine.ShippedProfiles(), ", ")
+	profiles := strings.Join(pricing.ShippedProfiles(), ", ")
 	for text, want := range map[string]string{
 		"":                                   "the file is empty",
 		`{"version": 2}`:                     "version 2: want 1",

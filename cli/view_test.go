@@ -18,7 +18,7 @@ import (
 
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 const residual = "../examples/models/residual.json"
@@ -111,7 +111,7 @@ func TestViewOptions(t *testing.T) {
 	assert.Contains(t, drawn("--pin", "act1=contiguous"), "pinned to contiguous\nfloat32")
 	assert.NotContains(t, drawn("--strategy", "propagate", "--no-fusion"), " + ")
 	assert.Contains(t, drawn("--strategy", "optimal"), "proved: least cost among the forms considered")
-	slow := machine.DefaultProfile()
+	slow := pricing.DefaultProfile()
 	slow.StepPS = 1e9
 	text, err := slow.JSON()
 	require.NoError(t, err)

@@ -16,8 +16,8 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -313,7 +313,7 @@ type Options struct {
 	Threads int
 	// Costs are the prices of work. Compile uses them to decide which steps are divided among several workers. Nil
 	// means the prices of a typical machine.
-	Costs *machine.Profile
+	Costs *pricing.Profile
 	// Tracer, if set, observes runs. Without a tracer there is no overhead.
 	Tracer Tracer
 	// MemoryLimit is the maximum [Need] of a run in bytes. A graph that needs more is rejected with a [*MemoryError]

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/workerpool"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // This file divides the steps of a program into serial and shared sections, by estimates of their times. For example,
@@ -50,21 +51,21 @@ const trialDivisor = 5
 // stages are: estimate the time of each step (stepCostsNS), choose the steps whose chunks are distributed
 // (chooseSplits), estimate what sharing saves (savings), decide where workers are woken (wakePolicies), and start a
 // shared section at each step for which sharing saves time. Steps with a kernel of the base have its times.
-func (p *Program) cutSections(profile *machine.Profile, base *Program) {
+func (p *Program) cutSections(profile *pricing.Profile, base *Program) {
 	count := len(p.steps)
 	if p.threads == 1 || count == 0 {
 		p.sections = []section{{end: count}} // one serial section with all steps
 		return
 	}
 	if profile == nil {
-		profile = machine.SharedDefaultProfile()
+		profile = pricing.SharedDefaultProfile()
 	}
-	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, machine.DefaultShareNS)} // the sharing of all steps
+	whole := sharing{minSharedNS: cmp.Or(profile.ShareNS, pricing.DefaultShareNS)} // the sharing of all steps
 	whole.costsNS = p.stepCostsNS(profile, whole.minSharedNS, base)
 	p.costsNS = whole.costsNS
 	isSplit := p.chooseSplits(whole.costsNS, whole.minSharedNS)
 	savedNS := p.savings(whole.costsNS, isSplit, whole.minSharedNS)
-	whole.policies = wakePolicies(whole.costsNS, savedNS, cmp.Or(profile.WakeNS, machine.DefaultWakeNS))
+	whole.policies = wakePolicies(whole.costsNS, savedNS, cmp.Or(profile.WakeNS, pricing.DefaultWakeNS))
 	covered := 0 // end of the last section so far
 	for first := 0; first < count; {
 		if savedNS[first] == 0 { // no shared section starts here
@@ -102,7 +103,7 @@ func sharedEnd(savedNS []float64, first int) int {
 const maxElementNS = 20
 
 // stepCostsNS estimates the time of each step on one worker, in nanoseconds.
-func (p *Program) stepCostsNS(profile *machine.Profile, minSharedNS float64, base *Program) []float64 {
+func (p *Program) stepCostsNS(profile *pricing.Profile, minSharedNS float64, base *Program) []float64 {
 	costsNS := make([]float64, len(p.steps))
 	forEachBatch(len(costsNS), p.threads, func(begin, end int) {
 		for i := begin; i < end; i++ {
@@ -119,7 +120,7 @@ func (p *Program) stepCostsNS(profile *machine.Profile, minSharedNS float64, bas
 // costNS estimates the time of a step on one worker, in nanoseconds. The code of a compiled kernel gives its
 // arithmetic. For other kernels the number of chunks gives a lower estimate, even if the op states no work. The stated
 // work of small pointwise steps is ignored, because they are not worth sharing.
-func (st *step) costNS(profile *machine.Profile, minSharedNS float64) (ns float64) {
+func (st *step) costNS(profile *pricing.Profile, minSharedNS float64) (ns float64) {
 	if st.node.Impl.OnDevice() {
 		return 0 // no worker computes
 	}
@@ -127,7 +128,7 @@ func (st *step) costNS(profile *machine.Profile, minSharedNS float64) (ns float6
 	isCompiled := ns > 0
 	if !isCompiled {
 		// Without a stated time, a chunk is assumed to take ten times its overhead.
-		chunkNS := 10 * cmp.Or(profile.ChunkNS, machine.DefaultChunkNS)
+		chunkNS := 10 * cmp.Or(profile.ChunkNS, pricing.DefaultChunkNS)
 		for _, phase := range st.kernel.Phases {
 			ns += float64(float64(max(phase.Chunks-1, 0)) * chunkNS) // float64(...) prevents fused multiply-adds
 		}
@@ -142,17 +143,17 @@ func (st *step) costNS(profile *machine.Profile, minSharedNS float64) (ns float6
 
 // workNS estimates a node's time from the work that its implementation states ([graph.Impl.Work]). If onlyMemory is
 // true, only memory accesses count. It returns 0 if the implementation states no work.
-func workNS(n *graph.Node, profile *machine.Profile, onlyMemory bool) (ns float64) {
+func workNS(n *graph.Node, profile *pricing.Profile, onlyMemory bool) (ns float64) {
 	defer func() { _ = recover() }() // a panic in Work must not fail the compilation
 	call := n.Call()
 	impl := n.Op.Fitting(call)
 	if impl == nil || impl.Work == nil {
 		return 0
 	}
-	price := func(work graph.Work) float64 {
+	price := func(work pricing.Work) float64 {
 		work.StartedSteps = 0 // workers cannot share the cost of starting a step
 		if onlyMemory {
-			work.Parts = [len(work.Parts)]graph.Part{} // the computations; the rest of the work is memory accesses
+			work.Parts = [len(work.Parts)]pricing.Part{} // the computations; the rest of the work is memory accesses
 		}
 		return profile.PriceNS(work)
 	}

@@ -14,14 +14,14 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/testsize"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // anyWork are prices under which whatever can be shared is worth it, so that little graphs test how workers share.
-func anyWork() *machine.Profile {
-	p := machine.DefaultProfile()
+func anyWork() *pricing.Profile {
+	p := pricing.DefaultProfile()
 	p.ShareNS, p.WakeNS = 1e-9, 1e-9
 	return p
 }
@@ -29,7 +29,7 @@ func anyWork() *machine.Profile {
 // What is shared goes by what it costs, and by what may run side by side.
 func TestSections(t *testing.T) {
 	const large = 8000 // one chunk, and worth a worker under these prices
-	costs := machine.DefaultProfile()
+	costs := pricing.DefaultProfile()
 	costs.ShareNS = 400
 	for _, c := range []struct {
 		name   string

@@ -23,6 +23,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // CertificateVersion is the version of certificate files.
@@ -35,7 +36,7 @@ type Certificate struct {
 	Graph         CertifiedGraph   `json:"graph" doc:"The graph that was planned."`
 	Options       CertifiedOptions `json:"options" doc:"The options that the problem depends on."`
 	OptionsDigest string           `json:"options_digest" doc:"The sha256 of the options' canonical JSON (RFC 8785), in hexadecimal digits."`
-	Profile       *layout.Profile  `json:"profile" doc:"The prices of the machine."`
+	Profile       *pricing.Profile `json:"profile" doc:"The prices of the machine."`
 	ProfileDigest string           `json:"profile_digest" doc:"The sha256 of the profile's canonical JSON (RFC 8785), in hexadecimal digits, as plan prints it."`
 	Problem       *wcsp.Problem    `json:"problem" doc:"The problem of layouts: the choices and their costs."`
 	Solution      *wcsp.Solution   `json:"solution" doc:"The chosen plan, a lower bound on the cost of all plans, and its proof."`
@@ -123,7 +124,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		certificate.Options.Sizes = map[string]int{}
 	}
 	if certificate.Profile == nil {
-		certificate.Profile = layout.DefaultProfile()
+		certificate.Profile = pricing.DefaultProfile()
 	}
 	if device := internal.Device(); device != nil {
 		certificate.Options.Device = device.Name()
@@ -335,14 +336,14 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		return nil, err
 	}
 	solution := c.Solution
-	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, CostNS: float64(solution.Cost) / machine.PSPerNS,
-		BoundNS: float64(solution.Bound) / machine.PSPerNS, Strategy: c.Options.Strategy, Digest: c.Graph.Digest,
+	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, CostNS: float64(solution.Cost) / pricing.PSPerNS,
+		BoundNS: float64(solution.Bound) / pricing.PSPerNS, Strategy: c.Options.Strategy, Digest: c.Graph.Digest,
 		Sizes: c.sizes(), Variables: len(problem.Variables), Factors: len(problem.Factors)}
 	if c.Copies != nil {
 		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
 			return nil, fmt.Errorf("copies: %w", err)
 		}
-		verdict.Optimal, verdict.CostNS = c.Copies.Cost == solution.Bound, float64(c.Copies.Cost)/machine.PSPerNS
+		verdict.Optimal, verdict.CostNS = c.Copies.Cost == solution.Bound, float64(c.Copies.Cost)/pricing.PSPerNS
 	}
 	return verdict, nil
 }

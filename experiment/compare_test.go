@@ -18,7 +18,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
-	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -161,10 +161,10 @@ func TestGapOfOwnStrategy(t *testing.T) {
 }
 
 // dearSteps is a profile with other prices than the default one.
-func dearSteps(t *testing.T) *layout.Profile {
+func dearSteps(t *testing.T) *pricing.Profile {
 	t.Helper()
-	var p layout.Profile
-	text, err := json.Marshal(layout.DefaultProfile())
+	var p pricing.Profile
+	text, err := json.Marshal(pricing.DefaultProfile())
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &p))
 	p.StepPS *= 2

@@ -13,10 +13,10 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -87,8 +87,8 @@ func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err erro
 	}
 	choices = make([]Choice, len(list))
 	for i, outcome := range list {
-		choices[i] = Choice{CostNS: float64(outcome.CostPS) / machine.PSPerNS,
-			MoreNS: float64(outcome.CostPS-list[0].CostPS) / machine.PSPerNS, Change: outcome.ChangesSince(list[0]), rank: i + 1,
+		choices[i] = Choice{CostNS: float64(outcome.CostPS) / pricing.PSPerNS,
+			MoreNS: float64(outcome.CostPS-list[0].CostPS) / pricing.PSPerNS, Change: outcome.ChangesSince(list[0]), rank: i + 1,
 			solution: &wcsp.Solution{Version: wcsp.Version, Labels: outcome.Labels}}
 	}
 	return choices, timedOut, nil
@@ -116,19 +116,19 @@ func CheapestWithin(ctx context.Context, p *graphrun.Program, limit int, knownNS
 	}
 	// Forbidden exceeds the cost of every plan.
 	known := wcsp.Forbidden
-	if ps := math.Ceil(knownNS * machine.PSPerNS); ps < float64(known) { // rounded up, to exclude no cheaper plan
+	if ps := math.Ceil(knownNS * pricing.PSPerNS); ps < float64(known) { // rounded up, to exclude no cheaper plan
 		known = int64(ps)
 	}
 	found, err := model.CheapestWithin(ctx, int64(limit), known, func(outcome *layout.Outcome) (int64, error) {
 		solution := &wcsp.Solution{Version: wcsp.Version, Labels: outcome.Labels}
-		choice := Choice{CostNS: float64(outcome.CostPS) / machine.PSPerNS, solution: solution}
+		choice := Choice{CostNS: float64(outcome.CostPS) / pricing.PSPerNS, solution: solution}
 		bytes, err := need(choice)
 		return int64(bytes), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &MemorySearch{float64(found.BoundPS) / machine.PSPerNS, int(found.LeastBytes), found.Rejected}, nil
+	return &MemorySearch{float64(found.BoundPS) / pricing.PSPerNS, int(found.LeastBytes), found.Rejected}, nil
 }
 
 // Sensitivity returns the factors by which the price of copies must rise or fall until another plan becomes the

@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -272,7 +273,7 @@ func (f *Fusion) anchorWalk(whole graph.Walk) graph.Walk {
 
 // work returns the work of the anchor and the epilogue. For an implementation without Epilogues, this includes reading
 // and writing the anchor's result a second time.
-func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
+func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total pricing.Work) {
 	fused, anchor, err := anchorOf(call)
 	if err != nil || fused.effort == nil {
 		return total
@@ -285,7 +286,7 @@ func (a anchorImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
 // epilogueWork returns the work of the epilogue: its arithmetic, and one access to its operands and to all results
 // except the carrier. The work of the anchor includes the access to the carrier. Without a second pass, the carrier is
 // still in the cache.
-func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Walk) (work graph.Work) {
+func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Walk) (work pricing.Work) {
 	carrier := fused.carrierResult()
 	const rows = 0 // AddTo counts rows for folds, and an epilogue has no folds
 	epilogue := graph.Call{In: call.In[fused.AnchorOperands:],
@@ -295,8 +296,8 @@ func (a anchorImpl) epilogueWork(fused *Fusion, call *graph.Call, walk graph.Wal
 	if !a.Epilogues {
 		// A second pass reads and writes the anchor's result again. Like a copy, it both reads and writes memory in
 		// order, so all its bytes count as copied.
-		work.Bytes[graph.Copied] = work.Bytes[graph.Dense] + 2*float64(call.Out[carrier].Bytes())
-		work.Bytes[graph.Dense] = 0
+		work.Bytes[pricing.Copied] = work.Bytes[pricing.Dense] + 2*float64(call.Out[carrier].Bytes())
+		work.Bytes[pricing.Dense] = 0
 		epilogue.AddRunStartWork(&work, walk.ResultLayout(carrier, call.Out[carrier]))
 	}
 	return work
@@ -314,7 +315,7 @@ func anchorFlops(call *graph.Call) float64 {
 // read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The anchor's implementation decides
 // for the operands of the anchor. The epilogue reads its operands in any layout. If the attributes are invalid,
 // there is no work: lower reports the error.
-func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work pricing.Work, ok bool) {
 	fused, anchor, err := anchorOf(call)
 	switch {
 	case err != nil:
@@ -325,7 +326,7 @@ func (a anchorImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.M
 		carrier := fused.carrierResult()
 		work, ok = graph.ReadWork(meta, walk.ResultLayout(carrier, call.Out[carrier])), true
 	}
-	if work != (graph.Work{}) {
+	if work != (pricing.Work{}) {
 		work.Footprint = call.Footprint()
 	}
 	return work, ok

@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/rowprog"
 	"github.com/graphrun/graphrun/iter"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -199,7 +200,7 @@ func (implementation attentionImpl) walks(call *graph.Call, candidates []tensor.
 }
 
 // work returns the work of the products and of the row program, and of one access to each byte of operands and results.
-func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (total graph.Work) {
+func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (total pricing.Work) {
 	fused, ok := call.Attrs.(*Fusion)
 	attention, err := implementation.inRowMajor(call, walk.ResultLayout(0, call.Out[0]), noOperand, tensor.Meta{})
 	if err != nil || !ok {
@@ -207,7 +208,7 @@ func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (tot
 	}
 	total = implementation.Work(attention)
 	total.StartedSteps = 1 // the fixed cost of a step
-	var streamed graph.Work
+	var streamed pricing.Work
 	call.AddStreamed(&streamed)
 	queries, keys, _, _ := attention.Sizes()
 	rows := float64(tensor.Numel(attention.Batch) * queries)
@@ -223,7 +224,7 @@ func (implementation attentionImpl) work(call *graph.Call, walk graph.Walk) (tot
 
 // read implements [graph.Impl.Read]: the work of reading operand i in layout meta. The implementation of the products
 // estimates the work for query, key and value. An operand of the row program is read in the order of the scores.
-func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work,
+func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work pricing.Work,
 	ok bool) {
 	if i < productOperandCount && meta.IsContiguous() { // no additional work
 		return work, true
@@ -243,7 +244,7 @@ func (implementation attentionImpl) read(call *graph.Call, walk graph.Walk, i in
 		}
 		work = graph.ReadWork(attention.Others[i-productOperandCount], scores)
 	}
-	if work != (graph.Work{}) {
+	if work != (pricing.Work{}) {
 		work.Footprint = call.Footprint()
 	}
 	return work, true

@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -334,7 +335,7 @@ func fusedForms(call *graph.Call) ([]graph.Form, error) {
 
 // fusedWork returns the work of the expression, plus one access to every byte of operands and results. walk has the
 // order of the loops and the layouts of the results.
-func fusedWork(call *graph.Call, walk graph.Walk) (work graph.Work) {
+func fusedWork(call *graph.Call, walk graph.Walk) (work pricing.Work) {
 	work.StartedSteps = 1 // the whole node is one step of a run
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || fused.effort == nil || len(call.Out) == 0 {
@@ -364,10 +365,10 @@ func (f *Fusion) foldingOf(call *graph.Call) (fold folding, ok bool) {
 type fusedPricing struct{}
 
 // Work implements [graph.Pricing]. It returns false, because fusedWork computes the work.
-func (fusedPricing) Work(*graph.Call, graph.Walk) (work graph.Work, ok bool) { return work, false }
+func (fusedPricing) Work(*graph.Call, graph.Walk) (work pricing.Work, ok bool) { return work, false }
 
 // Read implements [graph.Pricing].
-func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+func (fusedPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work pricing.Work, ok bool) {
 	fused, ok := call.Attrs.(*Fusion)
 	if !ok || fused.Mask == nil || fused.effort == nil {
 		return work, false

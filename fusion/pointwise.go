@@ -15,6 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -342,7 +343,7 @@ func EffortOf(c *expr.Code) (counts OpCounts) {
 // AddTo adds the work of a number of elements, and the work of starting a number of rows. The work is counted in units
 // of inner kernels ([graph.Rate]), such as [graph.LoopSimple]. A caller that itself adds the work of starting rows or
 // runs of columns passes 0 rows.
-func (e OpCounts) AddTo(work *graph.Work, elements, rows float64) {
+func (e OpCounts) AddTo(work *pricing.Work, elements, rows float64) {
 	if work == nil {
 		return
 	}
@@ -429,7 +430,7 @@ func Define(op graph.Op) (*graph.Op, error) {
 			op.Expression = pointwise.Expression
 		}
 	}
-	p := new(pricing)
+	p := new(opPricing)
 	p.effort = sync.OnceValues(func() (OpCounts, bool) { return exampleEffort(p.op) })
 	op.Pricing = p
 	defined, err := graph.Define(op)
@@ -437,15 +438,15 @@ func Define(op graph.Op) (*graph.Op, error) {
 	return defined, err
 }
 
-// pricing estimates the work of the calls of an op. It counts the operations in the expression of the op's first
+// opPricing estimates the work of the calls of an op. It counts the operations in the expression of the op's first
 // example (Semantics.Examples). Other attributes and dtypes give expressions of similar length.
-type pricing struct {
+type opPricing struct {
 	op     *graph.Op
 	effort func() (counts OpCounts, ok bool) // ok is false if there is no expression, or if it does not compile
 }
 
 // Work implements [graph.Pricing].
-func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok bool) {
+func (p *opPricing) Work(call *graph.Call, walk graph.Walk) (work pricing.Work, ok bool) {
 	if p.op.Flops != nil || len(call.Out) == 0 { // with Flops, the op states the number of operations
 		return work, false
 	}
@@ -468,7 +469,7 @@ func (p *pricing) Work(call *graph.Call, walk graph.Walk) (work graph.Work, ok b
 
 // Read implements [graph.Pricing]. It prices operands of ops with folds, whose layouts may determine the direction of
 // the loops. The default [graph.ReadWork] assumes that the layout of the result determines it.
-func (p *pricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work graph.Work, ok bool) {
+func (p *opPricing) Read(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (work pricing.Work, ok bool) {
 	if p.op.Flops != nil || len(call.Out) == 0 {
 		return work, false
 	}

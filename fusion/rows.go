@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/internal/rowprog"
 	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -292,7 +293,7 @@ func foldingOf(call *graph.Call) folding {
 
 // addWork adds the work of the elements to total. If a result determines the direction of loops, it also adds the work
 // of starting the rows or runs of this result. walk has the loop order and the layouts of the results.
-func (fold *folding) addWork(total *graph.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
+func (fold *folding) addWork(total *pricing.Work, counts OpCounts, call *graph.Call, walk graph.Walk) {
 	const rows = 0 // addLoopStarts adds the work of starting rows
 	counts.AddTo(total, float64(tensor.Numel(fold.operandShape)), rows)
 	if i := fold.firstFullResult(call); i >= 0 && counts.Folds > 0 {
@@ -304,7 +305,7 @@ func (fold *folding) addWork(total *graph.Work, counts OpCounts, call *graph.Cal
 // operand with another fastest dimension is transposed. Otherwise the first operand determines the direction; its
 // additional work is the starts of rows or runs.
 func (fold *folding) read(counts OpCounts, call *graph.Call, walk graph.Walk, i int,
-	meta tensor.Meta) (work graph.Work) {
+	meta tensor.Meta) (work pricing.Work) {
 	if !slices.Equal(meta.Shape, fold.operandShape) {
 		return work
 	}
@@ -333,7 +334,7 @@ func (fold *folding) firstFullResult(call *graph.Call) int {
 
 // addLoopStarts adds the work of starting rows or runs of columns of meta. meta has the shape of the operand
 // (operandShape).
-func (fold *folding) addLoopStarts(work *graph.Work, counts OpCounts, meta tensor.Meta) {
+func (fold *folding) addLoopStarts(work *pricing.Work, counts OpCounts, meta tensor.Meta) {
 	switch {
 	case fold.foldsFastest(meta):
 		counts.addRowLoops(work, float64(meta.Numel()), fold.rows)
@@ -343,7 +344,7 @@ func (fold *folding) addLoopStarts(work *graph.Work, counts OpCounts, meta tenso
 }
 
 // addRowLoops adds the work of starting and ending loops along rows. elements is the number of elements of all rows.
-func (e OpCounts) addRowLoops(work *graph.Work, elements, rows float64) {
+func (e OpCounts) addRowLoops(work *pricing.Work, elements, rows float64) {
 	if rows <= 0 || elements <= 0 || !loops.CodeAvailable() {
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/graphrun/graphrun/gpu"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/devices"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -82,7 +82,7 @@ func TestGraph(t *testing.T) {
 		if _, err := devices.Open(name); err != nil || slices.Contains([]string{graph.HostDevice, "auto"}, name) {
 			continue
 		}
-		costs := machine.DefaultProfile().WithDevice(name, machine.DeviceRates{})
+		costs := pricing.DefaultProfile().WithDevice(name, pricing.DeviceRates{})
 		got, placed := run(graphrun.Options{Device: name, Costs: costs, Check: true})
 		if placed < 4 {
 			t.Errorf("%s: only %d nodes run on the device", name, placed)

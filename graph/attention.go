@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -15,11 +16,11 @@ import (
 // of rows at a time, so that only the scores of this block are in memory.
 type Attend struct {
 	Doc string // a sentence about the algorithm
-	// Work returns the work (see [Work]) of the two products for a row-major query, key and value.
-	Work func(a *Attention) Work
+	// Work returns the work (see [pricing.Work]) of the two products for a row-major query, key and value.
+	Work func(a *Attention) pricing.Work
 	// Read returns the additional work of reading operand i in its layout instead of a row-major layout. Operand 0 is
 	// the query, 1 the key, and 2 the value.
-	Read func(a *Attention, i int) Work
+	Read func(a *Attention, i int) pricing.Work
 	// Lower makes the kernel. The kernel's Mem.Ptrs are the addresses of the result, the query, the key, the value, and
 	// Others.
 	Lower func(a *Attention) (*Kernel, error)

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -51,15 +52,15 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 	g := joined(t)
 	c, b := g.Value("c"), g.Value("b")
 	n := c.Node
-	parts := func(asked func(int) bool) map[int]graph.Work {
-		m := map[int]graph.Work{}
-		require.True(t, n.EachWork(asked, func(i int, w graph.Work) { m[i] = w }))
+	parts := func(asked func(int) bool) map[int]pricing.Work {
+		m := map[int]pricing.Work{}
+		require.True(t, n.EachWork(asked, func(i int, w pricing.Work) { m[i] = w }))
 		return m
 	}
 	isB := func(i int) bool { return i >= 0 && n.In[i].Value == b }
 	there := parts(nil)
 	require.Len(t, there, 1+len(n.In))
-	require.Equal(t, []graph.Work{there[-1], there[2]}, n.WorkParts(), "what lies in place takes nothing")
+	require.Equal(t, []pricing.Work{there[-1], there[2]}, n.WorkParts(), "what lies in place takes nothing")
 	require.Positive(t, there[2].Footprint)
 
 	typ, meta := b.Type, b.Meta
@@ -69,7 +70,7 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 	require.Len(t, moved, 1)
 	there[1] = moved[1]
 	require.Equal(t, parts(nil), there, "others are as they were")
-	require.Equal(t, []graph.Work{there[-1], there[1], there[2]}, n.WorkParts())
+	require.Equal(t, []pricing.Work{there[-1], there[1], there[2]}, n.WorkParts())
 	require.NoError(t, n.RecheckProps(func(v *graph.Value) bool { return v == b }))
 	read := n.Impl.OperandWorkFunc(n.Call(), n.Walk)
 	for i, a := range n.In {
@@ -80,8 +81,8 @@ func TestWorkAndHoldsByOperand(t *testing.T) {
 	}
 
 	picky := *n.Impl
-	refuses := func(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (graph.Work, bool) {
-		return graph.Work{}, m.Offset == 0
+	refuses := func(c *graph.Call, w graph.Walk, i int, m tensor.Meta) (pricing.Work, bool) {
+		return pricing.Work{}, m.Offset == 0
 	}
 	n.Impl = &graph.Impl{Name: picky.Name, Walks: picky.Walks, Work: picky.Work, Read: refuses, Writes: picky.Writes}
 	b.Type, b.Meta, b.ContainedIn = typ, meta, c

@@ -3,7 +3,7 @@ package graph
 import (
 	"fmt"
 
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -28,9 +28,9 @@ type Device interface {
 	Download() *Impl
 	// Rates returns the time of each kind of work on the device. Prices returns these times as a profile
 	// for the cost model. WithRates returns the device with other rates.
-	Rates() machine.DeviceRates
-	Prices() *machine.Profile
-	WithRates(rates machine.DeviceRates) Device
+	Rates() pricing.DeviceRates
+	Prices() *pricing.Profile
+	WithRates(rates pricing.DeviceRates) Device
 	// Memory is the size of the device's memory in bytes; 0 if it is unknown.
 	Memory() int
 	// Alloc allocates memory, which is not cleared.

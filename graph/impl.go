@@ -11,9 +11,9 @@ import (
 
 	"github.com/graphrun/graphrun/expr"
 	"github.com/graphrun/graphrun/internal/interrupt"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/suggest"
 	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -45,14 +45,14 @@ type Impl struct {
 	// The price of a node is the price of Work plus the price of Read for each operand. Only the argument meta of Read
 	// gives the layout of an operand. Work, Read and Walks must not use the layouts of the operands in call. They may
 	// use the shapes and dtypes of the operands, and whether an operand is a constant.
-	Read func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
+	Read func(call *Call, walk Walk, i int, meta tensor.Meta) (pricing.Work, bool)
 	// Writes reports whether the kernel can write result i in layout meta. meta is a slice of a larger value and has the
 	// order of the walk. If Writes is nil, the kernel writes only dense values.
 	Writes func(call *Call, walk Walk, i int, meta tensor.Meta) bool
 	// Work is the work of computing and storing the results, and of reading every operand once in the layout that suits
 	// the walk. If Work is nil, the op's Pricing computes the work. Without a Pricing, the work follows from
 	// FlopsPerElement, Flops and one access to every byte.
-	Work func(call *Call, walk Walk) Work
+	Work func(call *Call, walk Walk) pricing.Work
 	// Pack returns the packed form of operand i, a constant, for the call with its walk and final results. It returns
 	// false if the kernel reads the operand unpacked. Pack must not read the data of the operand, and must return the
 	// same result if the operand is already packed. If Pack is nil, no operand is packed.
@@ -81,7 +81,7 @@ type Impl struct {
 	// definedRead is the Read function of the op's definition. The Work that it returns lacks the footprint: the size
 	// of all operands and results of the call. Define replaces Read by a function that adds the footprint. definedRead
 	// is nil before the op is defined.
-	definedRead func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool)
+	definedRead func(call *Call, walk Walk, i int, meta tensor.Meta) (pricing.Work, bool)
 }
 
 // completeImpls sets the nil functions of the implementations. If the op has no implementations, it makes one from
@@ -134,8 +134,8 @@ func (op *Op) defaultWalks(call *Call, candidates []tensor.Order) []Walk {
 
 // withFootprint returns a function that calls work. If the result has no footprint, the function sets the footprint of
 // the call.
-func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
-	return func(call *Call, walk Walk) Work {
+func withFootprint(work func(*Call, Walk) pricing.Work) func(*Call, Walk) pricing.Work {
+	return func(call *Call, walk Walk) pricing.Work {
 		result := work(call, walk)
 		if result.Footprint == 0 {
 			result.Footprint = call.Footprint()
@@ -145,11 +145,11 @@ func withFootprint(work func(*Call, Walk) Work) func(*Call, Walk) Work {
 }
 
 // readWithFootprint adds the footprint to the work of reading an operand, as withFootprint does for the work of a call.
-func readWithFootprint(read func(*Call, Walk, int, tensor.Meta) (Work, bool)) func(*Call, Walk, int,
-	tensor.Meta) (Work, bool) {
-	return func(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool) {
+func readWithFootprint(read func(*Call, Walk, int, tensor.Meta) (pricing.Work, bool)) func(*Call, Walk, int,
+	tensor.Meta) (pricing.Work, bool) {
+	return func(call *Call, walk Walk, i int, meta tensor.Meta) (pricing.Work, bool) {
 		result, ok := read(call, walk, i, meta)
-		if result.Footprint == 0 && result != (Work{}) {
+		if result.Footprint == 0 && result != (pricing.Work{}) {
 			result.Footprint = call.Footprint()
 		}
 		return result, ok
@@ -259,29 +259,10 @@ func (op *Op) implNames() []string {
 	return names
 }
 
-// Work is an amount of work in units that a cost profile prices: bytes for each kind of access, units of inner kernels,
-// and steps. An Access is a kind of memory access, and a Part is a number of units of one inner kernel.
-type (
-	Work   = machine.Work
-	Access = machine.Access
-	Part   = machine.Part
-)
-
-// The kinds of memory access.
-const (
-	Dense          = machine.Dense          // contiguous access during computation
-	DenseConstants = machine.DenseConstants // contiguous access to large constants during computation
-	Panels         = machine.Panels         // access to packed constants, which products read by register tiles
-	Copied         = machine.Copied         // contiguous access without computation
-	Tiled          = machine.Tiled          // access that transposes tile by tile
-	Strided        = machine.Strided        // access to a part of every cache line
-	Gathered       = machine.Gathered       // random access
-)
-
 // Work returns the work of a node: computing, storing, and reading each operand once. If no implementation is chosen,
 // it returns the work of the first implementation. The work is zero for a view and for a node without
 // implementations. It is also zero if shapes are unknown, or if a function of the op panics.
-func (n *Node) Work() (work Work) {
+func (n *Node) Work() (work pricing.Work) {
 	for _, part := range n.WorkParts() {
 		work = work.Plus(part)
 	}
@@ -291,13 +272,13 @@ func (n *Node) Work() (work Work) {
 // WorkParts returns the parts of [Node.Work] that are priced separately. The first part does not depend on the layouts
 // of operands. Each further part is the additional work for the layout of one operand, if it is not zero. WorkParts
 // returns nil if there is no work.
-func (n *Node) WorkParts() (list []Work) {
+func (n *Node) WorkParts() (list []pricing.Work) {
 	if n == nil {
 		return nil
 	}
-	list = make([]Work, 0, 1+len(n.In))
-	hasWork := n.EachWork(nil, func(i int, work Work) {
-		if i < 0 || work != (Work{}) {
+	list = make([]pricing.Work, 0, 1+len(n.In))
+	hasWork := n.EachWork(nil, func(i int, work pricing.Work) {
+		if i < 0 || work != (pricing.Work{}) {
 			list = append(list, work)
 		}
 	})
@@ -310,7 +291,7 @@ func (n *Node) WorkParts() (list []Work) {
 // EachWork calls visit for each part of [Node.WorkParts]. i is the index of the operand, or -1 for the part that does
 // not depend on layouts. If selected is not nil, EachWork skips the parts for which selected returns false. EachWork
 // returns false if the node has no work, or if a function of the op panics.
-func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work)) (hasWork bool) {
+func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work pricing.Work)) (hasWork bool) {
 	if n == nil || visit == nil || n.Op == nil {
 		return false
 	}
@@ -346,14 +327,14 @@ func (n *Node) EachWork(selected func(i int) bool, visit func(i int, work Work))
 // OperandWorkFunc returns a function that calls [Impl.Read] with the given call and walk. For many operands and
 // layouts, the function is faster than Read, because it computes the footprint of the call only once. It is not safe
 // for concurrent use.
-func (impl *Impl) OperandWorkFunc(call *Call, walk Walk) func(i int, meta tensor.Meta) (Work, bool) {
+func (impl *Impl) OperandWorkFunc(call *Call, walk Walk) func(i int, meta tensor.Meta) (pricing.Work, bool) {
 	read, footprint := impl.definedRead, 0.0
 	if read == nil {
 		read = impl.Read
 	}
-	return func(i int, meta tensor.Meta) (Work, bool) {
+	return func(i int, meta tensor.Meta) (pricing.Work, bool) {
 		work, ok := read(call, walk, i, meta)
-		if work.Footprint == 0 && work != (Work{}) {
+		if work.Footprint == 0 && work != (pricing.Work{}) {
 			if footprint == 0 {
 				footprint = call.Footprint()
 			}
@@ -405,7 +386,7 @@ type Kernel struct {
 	// Code lists the expressions of the kernel's loops, and the generated code; nil for a kernel that has none.
 	Code func() []expr.Listing
 	// Arithmetic is the estimated time in nanoseconds of the kernel's machine code on one worker, without memory
-	// accesses. 0 means that the time is estimated from [Work].
+	// accesses. 0 means that the time is estimated from [pricing.Work].
 	Arithmetic float64
 	// FoldOrder identifies the order in which the kernel sums the elements of a row. It is empty if the order does not
 	// depend on the number of rows. If two kernels of an implementation have equal orders, a row has the same bits in

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -19,13 +20,13 @@ import (
 // it does not price. In this case, [Op.CountedWork] or [ReadWork] is used.
 type Pricing interface {
 	// Work replaces [Impl.Work]: it returns the work of the call with the walk.
-	Work(call *Call, walk Walk) (work Work, ok bool)
+	Work(call *Call, walk Walk) (work pricing.Work, ok bool)
 	// Read replaces [Impl.Read]: it returns the additional work for operand i in layout meta.
-	Read(call *Call, walk Walk, i int, meta tensor.Meta) (work Work, ok bool)
+	Read(call *Call, walk Walk, i int, meta tensor.Meta) (work pricing.Work, ok bool)
 }
 
 // defaultWork is the default of [Impl.Work].
-func (op *Op) defaultWork(call *Call, walk Walk) Work {
+func (op *Op) defaultWork(call *Call, walk Walk) pricing.Work {
 	if op.Pricing != nil {
 		if work, ok := op.Pricing.Work(call, walk); ok {
 			return work
@@ -35,9 +36,9 @@ func (op *Op) defaultWork(call *Call, walk Walk) Work {
 }
 
 // defaultRead is the default of [Impl.Read], for an implementation that reads operands in any layout.
-func (op *Op) defaultRead(call *Call, walk Walk, i int, meta tensor.Meta) (Work, bool) {
+func (op *Op) defaultRead(call *Call, walk Walk, i int, meta tensor.Meta) (pricing.Work, bool) {
 	if len(call.Out) == 0 {
-		return Work{}, true
+		return pricing.Work{}, true
 	}
 	if op.Pricing != nil {
 		if work, ok := op.Pricing.Read(call, walk, i, meta); ok {
@@ -50,7 +51,7 @@ func (op *Op) defaultRead(call *Call, walk Walk, i int, meta tensor.Meta) (Work,
 // CountedWork computes the work of a call from its bytes and from the op's Flops or FlopsPerElement. The call is one
 // step. CountedWork is the default for an implementation without Work if the op has no Pricing, or if its Pricing
 // returns false for the call.
-func (op *Op) CountedWork(call *Call) (work Work) {
+func (op *Op) CountedWork(call *Call) (work pricing.Work) {
 	work.StartedSteps = 1
 	call.AddStreamed(&work)
 	if len(call.Out) == 0 {
@@ -71,7 +72,7 @@ func (op *Op) CountedWork(call *Call) (work Work) {
 
 // AddStreamed adds the work of reading all operands and writing all results once, in the order of memory. Bytes of
 // constants above smallConstBytes are counted as DenseConstants, all other bytes as Dense.
-func (c *Call) AddStreamed(work *Work) {
+func (c *Call) AddStreamed(work *pricing.Work) {
 	if c == nil || work == nil {
 		return
 	}
@@ -81,13 +82,13 @@ func (c *Call) AddStreamed(work *Work) {
 		}
 		meta := a.Meta()
 		if bytes := float64(meta.Numel() * meta.DType.Size()); c.IsConstant(i) && bytes > smallConstBytes {
-			work.Bytes[DenseConstants] += bytes
+			work.Bytes[pricing.DenseConstants] += bytes
 		} else {
-			work.Bytes[Dense] += bytes
+			work.Bytes[pricing.Dense] += bytes
 		}
 	}
 	for _, meta := range c.Out {
-		work.Bytes[Dense] += float64(meta.Bytes())
+		work.Bytes[pricing.Dense] += float64(meta.Bytes())
 	}
 }
 
@@ -125,7 +126,7 @@ const functionGrain = machine.MoveGrain / 4
 
 // AddRunStartWork adds the work of starting the runs of a loop that writes a result of layout meta, if there are
 // several runs. A run is a sequence of elements in which each broadcast operand is constant ([LoopRun]).
-func (c *Call) AddRunStartWork(work *Work, meta tensor.Meta) {
+func (c *Call) AddRunStartWork(work *pricing.Work, meta tensor.Meta) {
 	if work == nil || len(meta.Strides) != len(meta.Shape) { // the layout is unknown
 		return
 	}
@@ -180,7 +181,7 @@ func isBroadcast(shape []int, d, rank int) bool {
 }
 
 // addRunStarts adds the work of starting runs. Each run has the given number of bytes.
-func addRunStarts(work *Work, runs, bytes float64) {
+func addRunStarts(work *pricing.Work, runs, bytes float64) {
 	if math.Mod(bytes, machine.LineBytes) == 0 {
 		runs *= wholeLinesPriceRatio
 	}
@@ -201,7 +202,7 @@ const wholeLinesPriceRatio = .15
 //	a transposed operand, strides [1, 100]                       Tiled
 //	every second column of a matrix, strides [200, 2]            Strided
 //	the first 8 columns of a matrix, strides [100, 1]            Copied, for the gaps between runs of 8
-func ReadWork(meta, result tensor.Meta) (work Work) {
+func ReadWork(meta, result tensor.Meta) (work pricing.Work) {
 	extent := meta.Extent()
 	if result.Extent() == 0 { // there are no elements; Extent panics if strides are missing
 		return work
@@ -212,14 +213,14 @@ func ReadWork(meta, result tensor.Meta) (work Work) {
 	// -bytes cancels the read in the order of the loops, which the caller counts.
 	switch {
 	case meta.Rank() == result.Rank() && fastest != Fastest(result):
-		work.Bytes[Tiled], work.Bytes[Dense] = 2*bytes, -bytes // a transpose reads and writes each byte
+		work.Bytes[pricing.Tiled], work.Bytes[pricing.Dense] = 2*bytes, -bytes // a transpose reads and writes each byte
 		work.AddUnits(LoopTransposed, float64(meta.Numel()))
 	case fastest >= 0 && meta.Strides[fastest] > 1:
-		work.Bytes[Strided], work.Bytes[Dense] = bytes, -bytes
+		work.Bytes[pricing.Strided], work.Bytes[pricing.Dense] = bytes, -bytes
 	case meta.Rank() == result.Rank():
 		if runs := runsOf(meta, result); runs > 1 {
 			addRunStarts(&work, runs, bytes/runs)
-			work.Bytes[Copied] = gapPriceRatio * min(float64(extent*meta.DType.Size()), runs*pageBytes)
+			work.Bytes[pricing.Copied] = gapPriceRatio * min(float64(extent*meta.DType.Size()), runs*pageBytes)
 		}
 	}
 	return work

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -98,7 +98,7 @@ func pricedCalls() []pricedCall {
 // BenchmarkPrices runs implementations on one core, with results in their own layout and as images, and reports the
 // price beside the time: ns/op and predicted-ns/op. Both should rank implementations alike.
 func BenchmarkPrices(b *testing.B) {
-	profile := machine.DefaultProfile()
+	profile := pricing.DefaultProfile()
 	for i, pc := range pricedCalls() {
 		op := kernels.Lookup(pc.op)
 		c, err := kerneltest.CallOf(op, pc.attrs, pc.in)
@@ -137,7 +137,7 @@ func BenchmarkPrices(b *testing.B) {
 	}
 }
 
-func price(b *testing.B, p *machine.Profile, m *graph.Impl, c graph.Call, w graph.Walk, in []*tensor.Tensor) {
+func price(b *testing.B, p *pricing.Profile, m *graph.Impl, c graph.Call, w graph.Walk, in []*tensor.Tensor) {
 	ns := p.PriceNS(m.Work(&c, w))
 	for k, a := range c.In {
 		if a.Kind == graph.TensorArg {

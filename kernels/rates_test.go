@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -18,7 +18,7 @@ import (
 // uses is listed and has a value, and every listed rate is used by the calls that measure it.
 func TestRates(t *testing.T) {
 	testsize.Long(t)
-	listed, profile := map[string]bool{}, machine.DefaultProfile()
+	listed, profile := map[string]bool{}, pricing.DefaultProfile()
 	for _, r := range kernels.Rates() {
 		if listed[r.Name] || r.Unit == "" {
 			t.Errorf("%s is listed twice, or has no unit", r.Name)

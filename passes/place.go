@@ -5,8 +5,8 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -58,7 +58,7 @@ func (p *Plan) placeAtNodes(want func(i int) bool) {
 // value is not a view: it owns its memory, or is a slice of its ContainedIn.
 type placer struct {
 	plan           *Plan
-	profile        *layout.Profile
+	profile        *pricing.Profile
 	readers        graph.ByValue[[]*graph.Node] // by value: the nodes that read it, each once
 	needsOwnBuffer graph.ByValue[bool]          // by root value: whether an output or an op needs its buffer
 	costs          map[*graph.Node]partialCosts // costs at the current layouts, filled on demand
@@ -351,8 +351,8 @@ func (placer *placer) nodeCost(n *graph.Node, old partialCosts,
 	copy(parts, old)
 	// k is the index of an operand, or -1 for the node's own work.
 	mustEstimate := func(k int) bool { return old == nil || k >= 0 && layoutChanged(n.In[k].Value) }
-	setPart := func(k int, work graph.Work) {
-		parts[k+1] = float64(layout.PricePS(placer.profile, work)) / machine.PSPerNS
+	setPart := func(k int, work pricing.Work) {
+		parts[k+1] = float64(layout.PricePS(placer.profile, work)) / pricing.PSPerNS
 	}
 	if hasWork := n.EachWork(mustEstimate, setPart); !hasWork {
 		return nil

@@ -11,10 +11,10 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/panics"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -29,8 +29,8 @@ type Options struct {
 	// Strategy chooses layouts and implementations; nil means [layout.Propagate]. [layout.Named] finds the built-in
 	// strategies by name.
 	Strategy layout.Strategy
-	// Profile prices work; nil means [layout.DefaultProfile].
-	Profile *layout.Profile
+	// Profile prices work; nil means [pricing.DefaultProfile].
+	Profile *pricing.Profile
 	// Passes is the list of passes; nil means [Passes].
 	Passes []Pass
 	// MemoryLimit is the maximum memory of a run in bytes, including folded constants. 0 means the limit of the
@@ -338,7 +338,7 @@ func (p *Plan) summarize() {
 			Why: n.Why}})
 	}
 	// The rounding errors of a sum depend on the order of nodes. Rounding to a picosecond removes the difference.
-	p.CostNS = math.Round(machine.PSPerNS*p.CostNS) / machine.PSPerNS
+	p.CostNS = math.Round(pricing.PSPerNS*p.CostNS) / pricing.PSPerNS
 }
 
 // isInsertedCopy reports whether n is a copy that a pass inserted. Passes set Why of the nodes that they insert. Views,
@@ -367,9 +367,9 @@ func (p *Plan) estimatedNS(n *graph.Node) float64 {
 // nodeCostNS returns the cost of a node by the prices of a profile, in nanoseconds: the cost of its own work, plus the
 // cost of reading each operand in its layout. If no implementation is chosen, it is the cost of the first
 // implementation.
-func nodeCostNS(n *graph.Node, profile *layout.Profile) (ns float64) {
+func nodeCostNS(n *graph.Node, profile *pricing.Profile) (ns float64) {
 	for _, work := range n.WorkParts() {
-		ns += float64(layout.PricePS(profile, work)) / machine.PSPerNS
+		ns += float64(layout.PricePS(profile, work)) / pricing.PSPerNS
 	}
 	return ns
 }

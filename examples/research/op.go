@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -44,8 +45,8 @@ func channelNorm() (*graph.Op, error) {
 		Facts: graph.Facts{ImageRole: graph.ImageOp},
 		Lowerings: graph.Lowerings{
 			Impls: []graph.Impl{
-				normIn("pixels", "The channels of a pixel are contiguous in memory.", pixels, graph.Dense),
-				normIn("planes", "The elements of a pixel are a plane apart.", tensor.RowMajorOrder(4), graph.Strided),
+				normIn("pixels", "The channels of a pixel are contiguous in memory.", pixels, pricing.Dense),
+				normIn("planes", "The elements of a pixel are a plane apart.", tensor.RowMajorOrder(4), pricing.Strided),
 			},
 		},
 	})
@@ -54,13 +55,13 @@ func channelNorm() (*graph.Op, error) {
 // normIn returns the implementation for images whose dimensions are stored in the given order. Walks says that it
 // writes results in this order only. Read says that an operand in another order must be copied first. Work counts the
 // bytes of the memory accesses, which are of the given kind.
-func normIn(name, doc string, order tensor.Order, access graph.Access) graph.Impl {
+func normIn(name, doc string, order tensor.Order, access pricing.Access) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc,
 		Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.WalkInOrder(order)} },
-		Read: func(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) (work graph.Work, ok bool) {
+		Read: func(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) (work pricing.Work, ok bool) {
 			return work, order.Matches(meta)
 		},
-		Work: func(call *graph.Call, _ graph.Walk) (work graph.Work) {
+		Work: func(call *graph.Call, _ graph.Walk) (work pricing.Work) {
 			work.Bytes[access] = 4 * float64(call.Out[0].Bytes()) // the operand is read three times, the result written once
 			work.AddUnits(graph.GoSimple, 4*float64(call.Out[0].Numel()))
 			work.StartedSteps = 1

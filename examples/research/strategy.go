@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -19,11 +20,11 @@ import (
 
 // phone is the cost profile of a machine with slow memory, on which only contiguous accesses are cheap. The memory
 // prices are in picoseconds per byte.
-var phone = func() *layout.Profile {
-	p := layout.DefaultProfile()
-	for access, ps := range map[graph.Access]float64{graph.Dense: 125, graph.DenseConstants: 125, graph.Copied: 250,
-		graph.Tiled: 500, graph.Strided: 2000, graph.Gathered: 2000} {
-		*p.Memory.CurveOf(access) = []layout.Level{{Bytes: 1, PS: ps}}
+var phone = func() *pricing.Profile {
+	p := pricing.DefaultProfile()
+	for access, ps := range map[pricing.Access]float64{pricing.Dense: 125, pricing.DenseConstants: 125, pricing.Copied: 250,
+		pricing.Tiled: 500, pricing.Strided: 2000, pricing.Gathered: 2000} {
+		*p.Memory.CurveOf(access) = []pricing.Level{{Bytes: 1, PS: ps}}
 	}
 	p.StepPS = 500e3
 	return p
@@ -203,12 +204,12 @@ func (o *orders) readCost(impl *graph.Impl, call *graph.Call, walk graph.Walk, k
 }
 
 // copyWork returns the work of a copy between two layouts. The work is zero if the layouts are equal.
-func copyWork(from, to tensor.Meta) (work graph.Work) {
+func copyWork(from, to tensor.Meta) (work pricing.Work) {
 	if from.SameLayout(to) {
 		return work
 	}
-	work.Bytes[graph.Tiled] = 2 * float64(to.Bytes())
-	work.Footprint = work.Bytes[graph.Tiled]
+	work.Bytes[pricing.Tiled] = 2 * float64(to.Bytes())
+	work.Footprint = work.Bytes[pricing.Tiled]
 	work.StartedSteps++
 	return work
 }

@@ -321,7 +321,6 @@ var listedFunctions = map[string]any{
 	"layout.Budget":              layout.Budget,
 	"layout.CheckSlack":          layout.CheckSlack,
 	"layout.Default":             layout.Default,
-	"layout.DefaultProfile":      layout.DefaultProfile,
 	"layout.DocOf":               layout.DocOf,
 	"layout.Given":               layout.Given,
 	"layout.Named":               layout.Named,

@@ -25,6 +25,7 @@ import (
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/safetensors"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
@@ -119,7 +120,7 @@ var makers = map[reflect.Type]func(w *world) any{
 		return graph.Walk{LoopOrder: pick(w, orders), ResultOrders: []tensor.Order{pick(w, orders)}}
 	},
 	reflect.TypeFor[*graph.Segment](): func(w *world) any { return w.segment() },
-	reflect.TypeFor[graph.Work]():     func(w *world) any { return graph.Work{StartedSteps: 1} },
+	reflect.TypeFor[pricing.Work]():   func(w *world) any { return pricing.Work{StartedSteps: 1} },
 	reflect.TypeFor[graph.Pin](): func(w *world) any {
 		return graph.Pin{Format: tensor.MemoryFormat(w.rng.IntN(8)), Order: pick(w, orders), Impl: pick(w, words)}
 	},
@@ -141,8 +142,8 @@ var makers = map[reflect.Type]func(w *world) any{
 	reflect.TypeFor[wcsp.Solver]():             func(w *world) any { return pick(w, []wcsp.Solver{nil, wcsp.Exact}) },
 	reflect.TypeFor[*experiment.Certificate](): func(w *world) any { return w.certificate() },
 	reflect.TypeFor[*layout.Copy]():            func(w *world) any { return w.layoutCopy() },
-	reflect.TypeFor[*layout.Profile](): func(w *world) any {
-		return pick(w, []*layout.Profile{nil, layout.DefaultProfile(), {}})
+	reflect.TypeFor[*pricing.Profile](): func(w *world) any {
+		return pick(w, []*pricing.Profile{nil, pricing.DefaultProfile(), {}})
 	},
 	reflect.TypeFor[*wcsp.Problem]():     func(w *world) any { return w.constraints() },
 	reflect.TypeFor[*wcsp.Solution]():    func(w *world) any { return w.solution() },

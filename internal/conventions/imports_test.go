@@ -65,6 +65,7 @@ func TestLayers(t *testing.T) {
 		// A storage asks the machine whether its memory is available.
 		"tensor":           tensors,
 		"internal/machine": {}, "internal/suggest": {}, "internal/files": {}, "internal/workerpool": {},
+		"pricing":            {"internal/machine"},
 		"internal/toposort":  {},
 		"internal/interrupt": {}, "internal/diskcache": tensors,
 		"internal/graphdraw": {}, "internal/strided": {"internal/machine"},
@@ -96,27 +97,28 @@ func TestLayers(t *testing.T) {
 		"iter": with("expr", "internal/axes", "internal/jit", "internal/lane", "internal/loops", "internal/workerpool",
 			"internal/interrupt"),
 		// A graph is independent of files, of execution and of generated code.
-		"graph": with("expr", "internal/lane", "iter/rule", "internal/numerals", "internal/interrupt", "internal/toposort"),
+		"graph": with("pricing", "expr", "internal/lane", "iter/rule", "internal/numerals", "internal/interrupt",
+			"internal/toposort"),
 		// Formats depend on graphs and tensors, not on packages that run them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},
-		"graphfile":   {"graph", "expr", "npz", "safetensors", "iter/rule", "tensor", "sym", "internal"},
+		"graphfile":   {"graph", "pricing", "expr", "npz", "safetensors", "iter/rule", "tensor", "sym", "internal"},
 		// Typed functions look ops up by name in the catalogue of their graph.
-		"op": {"graph", "expr", "iter/rule", "tensor", "sym", "internal"},
+		"op": {"graph", "pricing", "expr", "iter/rule", "tensor", "sym", "internal"},
 		// The exact solver depends on costs and labels only. The checker of its proofs uses its types.
 		"passes/layout/wcsp": {"internal/interrupt"}, "passes/layout/wcsp/verify": {"passes/layout/wcsp",
 			"internal/interrupt"},
 		// Its converters look their ops up in kernels, unless a user passes other ops.
-		"onnx": {"graph", "fusion", "expr", "iter", "tensor", "sym", "internal", "kernels"},
+		"onnx": {"graph", "pricing", "fusion", "expr", "iter", "tensor", "sym", "internal", "kernels"},
 		// Conversion depends on no converter, and no converter on the catalogue: ops are looked up by name.
 		"onnx/internal/modelfile": {"tensor", "sym", "internal"},
-		"onnx/internal/symbolic":  {"graph", "expr", "iter/rule", "tensor", "sym", "internal"},
-		"onnx/internal/convert": {"onnx/internal/modelfile", "onnx/internal/symbolic", "graph", "expr", "iter/rule", "tensor",
-			"sym", "internal"},
+		"onnx/internal/symbolic":  {"graph", "pricing", "expr", "iter/rule", "tensor", "sym", "internal"},
+		"onnx/internal/convert": {"onnx/internal/modelfile", "onnx/internal/symbolic", "graph",
+			"pricing", "expr", "iter/rule", "tensor", "sym", "internal"},
 		"onnx/internal/operators": {"onnx/internal/convert", "onnx/internal/modelfile", "onnx/internal/symbolic", "graph",
-			"expr", "iter/rule", "tensor", "sym", "internal"},
-		"onnx/internal/ml": {"onnx/internal/convert", "onnx/internal/modelfile", "onnx/internal/symbolic", "graph", "expr",
-			"iter/rule", "tensor", "sym", "internal"},
+			"pricing", "expr", "iter/rule", "tensor", "sym", "internal"},
+		"onnx/internal/ml": {"onnx/internal/convert", "onnx/internal/modelfile", "onnx/internal/symbolic", "graph",
+			"pricing", "expr", "iter/rule", "tensor", "sym", "internal"},
 	}
 	never := map[string][]string{
 		// Package op is generated from these packages.

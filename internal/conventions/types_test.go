@@ -19,13 +19,14 @@ import (
 var maxTypes = map[string]int{
 	"exec":              16,
 	"experiment":        28,
-	"graph":             100,
+	"graph":             97,
 	"graph/batch":       1,
 	"inspect":           17,
 	"internal/batching": 2,
 	"internal/program":  8,
 	"passes":            10,
 	"passes/layout":     26,
+	"pricing":           8,
 	"report":            29,
 }
 

@@ -6,9 +6,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/graphrun/graphrun/internal/testsize"
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
@@ -139,7 +140,8 @@ func TestAttentions(t *testing.T) {
 				in[v.Name] = operand(r, v.Name, v.Meta)
 			}
 			want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Propagate, Passes: ungroupedPasses()}, 1)
-			for _, o := range []passes.Options{{Strategy: layout.Propagate}, {Strategy: layout.Optimal, Options: layout.Options{Exact: true}}} {
+			for _, o := range []passes.Options{{Strategy: layout.Propagate},
+				{Strategy: layout.Optimal, Options: layout.Options{Exact: true}}} {
 				got, fused := runAttention(t, g, in, o, 1)
 				again, _ := runAttention(t, g, in, o, 3)
 				if fused {

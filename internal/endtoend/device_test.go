@@ -21,6 +21,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -30,8 +31,8 @@ func init() {
 }
 
 // freeDevice returns prices for which the device computes all that it can.
-func freeDevice() *machine.Profile {
-	return machine.DefaultProfile().WithDevice("software", machine.DeviceRates{})
+func freeDevice() *pricing.Profile {
+	return pricing.DefaultProfile().WithDevice("software", pricing.DeviceRates{})
 }
 
 // placed returns the names of the nodes of a program on the device, and of the transfers.
@@ -170,7 +171,7 @@ func TestDeviceAttention(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDeltaSlice(t, floats(expected["y"]), floats(out["y"]), 1e-5)
 
-	slow := machine.DefaultProfile().WithDevice("software", machine.DeviceRates{UploadPS: 1e9, DownloadPS: 1e9})
+	slow := pricing.DefaultProfile().WithDevice("software", pricing.DeviceRates{UploadPS: 1e9, DownloadPS: 1e9})
 	p, err = graphrun.Compile(ctx, g, graphrun.Options{Device: "software", Costs: slow})
 	require.NoError(t, err)
 	if loops.CodeAvailable() { // without machine code, the host computes the nodes, too
@@ -345,9 +346,9 @@ func TestDeviceRates(t *testing.T) {
 	require.NoError(t, g.Err())
 	estimated := backend.New(software.Open()).Rates()
 	for name, used := range map[string]bool{"": true, "interpreter": true, "another": false} {
-		rates := machine.DeviceRates{Device: name, StepPS: 7}
+		rates := pricing.DeviceRates{Device: name, StepPS: 7}
 		p, err := graphrun.Compile(ctx, g, graphrun.Options{Device: "software",
-			Costs: machine.DefaultProfile().WithDevice("software", rates)})
+			Costs: pricing.DefaultProfile().WithDevice("software", rates)})
 		require.NoError(t, err)
 		want := estimated
 		if used {

@@ -92,7 +92,7 @@ func TestGroupedHeads(t *testing.T) {
 				in[v.Name] = operand(r, "", v.Meta)
 			}
 			want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Propagate, Passes: asWritten()}, 1)
-			o := passes.Options{Strategy: layout.Optimal, Check: true, Exact: true}
+			o := passes.Options{Strategy: layout.Optimal, Check: true, Options: layout.Options{Exact: true}}
 			p, err := passes.Run(g, o)
 			require.NoError(t, err)
 			found := 0

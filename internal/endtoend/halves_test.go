@@ -65,7 +65,7 @@ func TestHalfProducts(t *testing.T) {
 				}
 				plain := slices.DeleteFunc(passes.Passes(), func(p passes.Pass) bool { return p.Name == "rewrite" })
 				want, _ := runAttention(t, g, in, passes.Options{Strategy: layout.Optimal, Passes: plain}, 1)
-				o := passes.Options{Strategy: layout.Optimal, Exact: true, Check: true}
+				o := passes.Options{Strategy: layout.Optimal, Options: layout.Options{Exact: true}, Check: true}
 				got, _ := runAttention(t, g, in, o, 2)
 				p, err := passes.Run(g, o)
 				require.NoError(t, err)

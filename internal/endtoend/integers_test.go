@@ -187,7 +187,7 @@ func TestQuantizedNumbersStayIntegers(t *testing.T) {
 		require.NoError(t, err)
 		got, why := q.run(t, in, passes.Options{Strategy: layout.Optimal}, 1)
 		again, _ := q.run(t, in, passes.Options{Strategy: layout.Propagate}, 3)
-		_, exact := q.run(t, in, passes.Options{Exact: true}, 1)
+		_, exact := q.run(t, in, passes.Options{Options: layout.Options{Exact: true}}, 1)
 		for name := range want {
 			most, n := farthest(got[name], want[name])
 			assert.LessOrEqual(t, most, 1.0, "%d: %s", i, name)
@@ -272,7 +272,7 @@ func TestGreatestOfQuantizedNumbers(t *testing.T) {
 		in := map[string]*tensor.Tensor{"x": operand(r, "x", q.g.Inputs[0].Meta)}
 		want, err := graph.Evaluate(q.g, in)
 		require.NoError(t, err)
-		for _, o := range []passes.Options{{Strategy: layout.Optimal}, {Exact: true}} {
+		for _, o := range []passes.Options{{Strategy: layout.Optimal}, {Options: layout.Options{Exact: true}}} {
 			got, why := q.run(t, in, o, 1+i%3)
 			most, differ := farthest(got["y"], want["y"])
 			assert.LessOrEqual(t, most, 1.0, "%v", at)
@@ -313,7 +313,7 @@ func TestQuantizesAnyNumber(t *testing.T) {
 		})
 		want, err := graph.Evaluate(q.g, map[string]*tensor.Tensor{"x": in})
 		require.NoError(t, err)
-		for _, o := range []passes.Options{{Strategy: layout.Optimal}, {Exact: true}} {
+		for _, o := range []passes.Options{{Strategy: layout.Optimal}, {Options: layout.Options{Exact: true}}} {
 			got, why := q.run(t, map[string]*tensor.Tensor{"x": in}, o, 1)
 			most, _ := farthest(got["y"], want["y"])
 			require.Zero(t, most, "%d", i)

@@ -24,6 +24,7 @@ import (
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -136,8 +137,8 @@ func (r *grower) outputs() {
 }
 
 // randomProfile returns random prices, with hardly any ties.
-func randomProfile(rng *rand.Rand) *layout.Profile {
-	p := layout.DefaultProfile()
+func randomProfile(rng *rand.Rand) *pricing.Profile {
+	p := pricing.DefaultProfile()
 	var vary func(v reflect.Value, by float64)
 	vary = func(v reflect.Value, by float64) {
 		switch v.Kind() {
@@ -179,7 +180,7 @@ type judged struct {
 	t        *testing.T
 	rng      *rand.Rand
 	brute    bool
-	profile  *layout.Profile // of the problem, which includes the effect of constants on the cache
+	profile  *pricing.Profile // of the problem, which includes the effect of constants on the cache
 	solution *wcsp.Solution
 	compared bool
 	refused  error
@@ -253,7 +254,7 @@ func (j *judged) tamper(p *wcsp.Problem, s *wcsp.Solution) {
 }
 
 // costOfPlan returns the cost of the nodes of a plan in picoseconds, each part rounded separately.
-func costOfPlan(p *layout.Profile, g *graph.Graph) (sum int64) {
+func costOfPlan(p *pricing.Profile, g *graph.Graph) (sum int64) {
 	for _, n := range g.Nodes {
 		if n.IsView() || len(n.Op.Impls) == 0 {
 			continue
@@ -391,7 +392,7 @@ func TestOptimumOfExamples(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, g.Bind(nil))
 			j := &judged{t: t}
-			profile := layout.DefaultProfile()
+			profile := pricing.DefaultProfile()
 			plan, err := passes.Run(g, passes.Options{Strategy: j, Profile: profile})
 			require.NoError(t, err)
 			require.Equal(t, j.solution.Cost, costOfPlan(j.profile, plan.Graph))

@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/fusion"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -211,9 +212,9 @@ func ConvImpls() []graph.Impl {
 		order, _ := f.Order(4)
 		return graph.Impl{Name: name,
 			Walks: func(call *graph.Call, _ []tensor.Order) []graph.Walk { return []graph.Walk{call.WalkInOrder(order)} },
-			Read: func(_ *graph.Call, _ graph.Walk, i int, meta tensor.Meta) (graph.Work, bool) {
+			Read: func(_ *graph.Call, _ graph.Walk, i int, meta tensor.Meta) (pricing.Work, bool) {
 				isImage := i == 0 // weight and bias may have any layout
-				return graph.Work{}, !isImage || order.Matches(meta)
+				return pricing.Work{}, !isImage || order.Matches(meta)
 			},
 			Lower: func(*graph.Call) (*graph.Kernel, error) { return nil, errors.New("nothing is run here") }}
 	}

@@ -1,8 +1,10 @@
 package machine
 
 import (
+	"bufio"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -197,4 +199,26 @@ func Describe() string {
 		return HostFeatures().String()
 	}
 	return HostFeatures().Name()
+}
+
+// CPUName returns the processor's name. On Linux the name includes the model. If the name is unknown, CPUName returns
+// the architecture.
+func CPUName() string {
+	file, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return runtime.GOARCH
+	}
+	defer file.Close()
+	found := map[string]string{}
+	for scanner := bufio.NewScanner(file); scanner.Scan() && scanner.Text() != ""; { // the first processor
+		if key, value, ok := strings.Cut(scanner.Text(), ":"); ok {
+			found[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		}
+	}
+	name := found["model name"]
+	if name == "" {
+		return runtime.GOARCH
+	}
+	// Virtual machines use one name for several generations.
+	return fmt.Sprintf("%s (family %s, model %s)", name, found["cpu family"], found["model"])
 }

@@ -32,3 +32,12 @@ const LineBytes = 64
 // BlockBytes is the size of the blocks in which operands pass from loop to loop. Eight blocks fit an L1 cache.
 // Reductions accumulate block by block, so BlockBytes affects the bits of results.
 const BlockBytes = 4096
+
+// Sizes in bytes.
+const (
+	L1Bytes = 32 << 10 // a typical L1 data cache
+	L2Bytes = 1 << 20  // a typical L2 cache
+	// NonTemporalMinBytes is the minimum size of a result for which non-temporal stores are faster. The result and its
+	// operands then exceed the last-level cache.
+	NonTemporalMinBytes = 16 << 20
+)

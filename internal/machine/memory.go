@@ -1,6 +1,6 @@
 // Package machine describes the machine. It has the memory available to the process ([Memory], [Fits]), the features of
-// the processor ([HostFeatures], [Features]), and measured rates of work ([Profile], [Work]). It also divides work
-// into chunks ([Division], the grains).
+// the processor ([HostFeatures], [Features]), and it divides work into chunks ([Division], the grains). Package pricing
+// has measured rates of work.
 //
 // On Linux, memory limits are read from /proc and /sys. They are the limits of the process's control groups and their
 // ancestors (version 1 and 2), the limits of its address space and data (ulimit -v and -d), and the free memory of the

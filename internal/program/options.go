@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/diskcache"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -30,7 +31,7 @@ type Options struct {
 	Device         string
 	SolveLimit     time.Duration
 	Slack          float64
-	Costs          *layout.Profile
+	Costs          *pricing.Profile
 	Tracer         exec.Tracer
 	MemoryLimit    int
 	InputsInMemory bool

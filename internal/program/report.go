@@ -8,10 +8,10 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/iter/rule"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -53,9 +53,9 @@ func (p *Program) Report() *report.Plan {
 }
 
 // profileOf describes a profile. A nil profile is the default profile.
-func profileOf(profile *layout.Profile) report.Profile {
+func profileOf(profile *pricing.Profile) report.Profile {
 	if profile == nil {
-		profile = machine.SharedDefaultProfile()
+		profile = pricing.SharedDefaultProfile()
 	}
 	return report.Profile{Digest: profile.Digest(), CPU: profile.CPU, Instructions: profile.Instructions,
 		Measured: profile.Measured, Estimated: profile.Estimated, Default: profile.Shipped()}
@@ -70,10 +70,10 @@ func addBound(document *report.Plan, plan *passes.Plan) {
 	// The bound holds for the cost of the solution. CostNS and SavedNS, the time that placements save, add up to this
 	// cost, except for rounding. CostNS is therefore computed from the cost of the solution: for an optimal plan, the sum
 	// then equals the bound.
-	if cost := float64(solution.Cost) / machine.PSPerNS; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
+	if cost := float64(solution.Cost) / pricing.PSPerNS; math.Abs(cost-plan.CostNS-plan.SavedNS) <= 1e-9*cost {
 		document.CostNS = cost - plan.SavedNS
 	}
-	bound := float64(solution.Bound) / machine.PSPerNS
+	bound := float64(solution.Bound) / pricing.PSPerNS
 	document.Optimal, document.LowerBoundNS = solution.Optimal(), &bound
 }
 
@@ -84,7 +84,7 @@ func addPreference(document *report.Plan, preference *layout.Preference) {
 	}
 	document.FewestCopies = &report.FewestCopies{Slack: preference.Slack, Copies: preference.Copies,
 		AtLeast: preference.FewestCopies, Proved: preference.Fewest(),
-		ExtraNS: float64(preference.CostPS-preference.LeastPS) / machine.PSPerNS}
+		ExtraNS: float64(preference.CostPS-preference.LeastPS) / pricing.PSPerNS}
 }
 
 // addRewrites adds the effects of the passes.
@@ -151,7 +151,7 @@ func worksOf(node *graph.Node) []report.Work {
 			Kernels: map[string]float64{}, Waits: map[string]float64{}}
 		for access, bytes := range work.Bytes {
 			if bytes != 0 {
-				described.Bytes[graph.Access(access).String()] = bytes
+				described.Bytes[pricing.Access(access).String()] = bytes
 			}
 		}
 		for _, part := range work.Parts {

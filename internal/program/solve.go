@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -319,6 +319,6 @@ func (prices *copyPrices) findPrice(copied *passes.Copy) (none copyPrice) {
 	if without == nil {
 		return none
 	}
-	ns, change := float64(without.CostPS-prices.cheapest.CostPS)/machine.PSPerNS, without.ChangesSince(prices.cheapest)
+	ns, change := float64(without.CostPS-prices.cheapest.CostPS)/pricing.PSPerNS, without.ChangesSince(prices.cheapest)
 	return copyPrice{&ns, &change}
 }

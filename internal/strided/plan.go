@@ -1,6 +1,8 @@
 package strided
 
-import "github.com/graphrun/graphrun/internal/machine"
+import (
+	"github.com/graphrun/graphrun/internal/machine"
+)
 
 // Copy is a planned copy of the elements of src to dst. Its tiles extend over two dimensions: a, the fastest dimension
 // of dst, and b, usually the fastest dimension of src. The other dimensions are loops around the tiles. A Copy is

@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -219,7 +220,7 @@ func (p *Problem) deviceName(place tensor.Place) string {
 }
 
 // ProfileOf returns the prices of the host or device on which an implementation runs.
-func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
+func (p *Problem) ProfileOf(impl *graph.Impl) *pricing.Profile {
 	if p.Device != nil && impl.OnDevice() {
 		return p.Device.Prices()
 	}
@@ -227,7 +228,7 @@ func (p *Problem) ProfileOf(impl *graph.Impl) *Profile {
 }
 
 // pricePS returns the cost of an implementation's work in picoseconds, by the prices of its place.
-func (p *Problem) pricePS(impl *graph.Impl, work graph.Work) int64 {
+func (p *Problem) pricePS(impl *graph.Impl, work pricing.Work) int64 {
 	return PricePS(p.ProfileOf(impl), work)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -404,7 +405,7 @@ func (m *Model) permittedReads(n *graph.Node, l *label, readWork readWorkFunc, k
 
 // readWorkFunc returns the work of reading operand i in a layout, and false if the operand cannot be read: see
 // [graph.Impl.OperandWorkFunc]. It is nil for an op without implementations.
-type readWorkFunc func(i int, meta tensor.Meta) (graph.Work, bool)
+type readWorkFunc func(i int, meta tensor.Meta) (pricing.Work, bool)
 
 // readCosts returns, by form, the cost of reading operand k in picoseconds. A value without elements can be read in any
 // form. If inference reads the data of the operand, which is then a constant, only the form as written is permitted.

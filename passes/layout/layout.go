@@ -1,7 +1,7 @@
 // Package layout chooses the layouts of values and the implementations of nodes.
 //
-// A [Problem] is a typed graph with the prices of a machine ([Profile]) and constraints: pins, and values whose layout
-// is fixed. A [Strategy] solves the problem. Its result is an [Assignment]: an implementation and a walk (an order of
+// A [Problem] is a typed graph with the prices of a machine ([pricing.Profile]) and constraints: pins, and values whose
+// layout is fixed. A [Strategy] solves the problem. Its result is an [Assignment]: an implementation and a walk (an order of
 // loops) for each node, and the copies that nodes and outputs read. The layout pass of package passes applies the
 // assignment and makes no decisions.
 //
@@ -30,8 +30,8 @@ import (
 	"time"
 
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -43,37 +43,28 @@ type Strategy interface {
 	Choose(*Problem) (*Assignment, error)
 }
 
-// Profile holds the measured speeds of a machine and computes the price of work. A Level is the access time for a
-// working-set size. The levels of a profile form a curve.
-type (
-	Profile = machine.Profile
-	Level   = machine.Level
-)
-
-// DefaultProfile returns the prices for a machine without measurements.
-func DefaultProfile() *Profile { return machine.DefaultProfile() }
-
-// Price returns the time that one worker takes for the work, in nanoseconds. A nil profile means [DefaultProfile].
-func Price(profile *Profile, work graph.Work) float64 {
+// Price returns the time that one worker takes for the work, in nanoseconds. A nil profile means
+// [pricing.DefaultProfile].
+func Price(profile *pricing.Profile, work pricing.Work) float64 {
 	if profile == nil {
-		profile = machine.SharedDefaultProfile()
+		profile = pricing.SharedDefaultProfile()
 	}
 	return profile.PriceNS(work)
 }
 
 // PricePS is [Price] in whole picoseconds, at least 0.
-func PricePS(profile *Profile, work graph.Work) int64 {
+func PricePS(profile *pricing.Profile, work pricing.Work) int64 {
 	if profile == nil {
-		profile = machine.SharedDefaultProfile()
+		profile = pricing.SharedDefaultProfile()
 	}
 	return profile.PricePS(work)
 }
 
 // ProfileFor returns a profile adjusted to a graph: reading a constant is cheaper if a larger part of the graph's
-// constants fits into the caches. A nil profile means [DefaultProfile]. A nil graph has no constants.
-func ProfileFor(profile *Profile, g *graph.Graph) *Profile {
+// constants fits into the caches. A nil profile means [pricing.DefaultProfile]. A nil graph has no constants.
+func ProfileFor(profile *pricing.Profile, g *graph.Graph) *pricing.Profile {
 	if profile == nil {
-		profile = machine.SharedDefaultProfile()
+		profile = pricing.SharedDefaultProfile()
 	}
 	constantBytes := 0.0
 	if g != nil {
@@ -109,7 +100,7 @@ type Problem struct {
 	// Graph is sorted and typed. It must not be modified.
 	Graph *graph.Graph
 	// Profile prices the work of implementations; it comes from [ProfileFor].
-	Profile *Profile
+	Profile *pricing.Profile
 	Options
 
 	fixed         map[*graph.Value]bool // see MustKeepLayout
@@ -119,8 +110,8 @@ type Problem struct {
 	readers       map[*graph.Value]int  // by value in outputs: number of operands of nodes that read the value
 }
 
-// NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [DefaultProfile].
-func NewProblem(g *graph.Graph, profile *Profile) *Problem {
+// NewProblem returns the problem of a graph; nil means an empty graph. A nil profile means [pricing.DefaultProfile].
+func NewProblem(g *graph.Graph, profile *pricing.Profile) *Problem {
 	if g == nil {
 		g = graph.New("", nil)
 	}

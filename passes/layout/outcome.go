@@ -8,8 +8,8 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // Outcome describes the plan that labels of a [Model] determine. A variable of the model is a choice, such as how to
@@ -144,7 +144,7 @@ func (decoder *decoder) addCopies(out *Outcome, variable *variable, roots uint, 
 			cost = decoder.model.copyCostMatrix(variable)[row+int(copyStep.to)]
 		}
 		copied := decoder.describeCopy(variable, int(copyStep.from), int(copyStep.to))
-		copied.CostNS = float64(cost) / machine.PSPerNS
+		copied.CostNS = float64(cost) / pricing.PSPerNS
 		isMadeByNode := copyStep.from < 0 && operandCopies[copyStep.to].byNode
 		if !isMadeByNode {
 			out.Inserted++

@@ -10,9 +10,9 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -408,7 +408,7 @@ func (m *Model) Sensitive() (*Sensitivity, error) {
 	if err != nil {
 		return nil, err
 	}
-	sensitivity := &Sensitivity{CopyNS: float64(cheapest.CopyCostPS) / machine.PSPerNS,
+	sensitivity := &Sensitivity{CopyNS: float64(cheapest.CopyCostPS) / pricing.PSPerNS,
 		CopiedBytes: copiedBytes(cheapest.Copies)}
 	if sensitivity.Slower, err = m.breakpoint(cheapest, maxFactor); err != nil {
 		return nil, err
@@ -446,7 +446,7 @@ func (m *Model) breakpoint(cheapest *Outcome, factor float64) (*Breakpoint, erro
 		copyPS, copies = other.CopyCostPS, result.Change.Added
 	}
 	if copyPS > 0 && factor > 0 {
-		result.WasGBps = float64(copiedBytes(copies)) / float64(copyPS) * machine.PSPerNS // GB/s: bytes per nanosecond
+		result.WasGBps = float64(copiedBytes(copies)) / float64(copyPS) * pricing.PSPerNS // GB/s: bytes per nanosecond
 		result.GBps = result.WasGBps / factor
 	}
 	return result, nil
@@ -570,7 +570,7 @@ func Advise(p *Problem) (*Advice, error) {
 		savedPS := current.CostPS - other.CostPS
 		if float64(savedPS) >= minSavedPart*float64(current.CostPS) && savedPS > 0 {
 			advice.Hints = append(advice.Hints, Hint{Input: tried.output == inputTrial, Name: tried.name,
-				Order: tried.form.text(), SavedNS: float64(savedPS) / machine.PSPerNS,
+				Order: tried.form.text(), SavedNS: float64(savedPS) / pricing.PSPerNS,
 				Part: float64(savedPS) / float64(current.CostPS), Change: other.ChangesSince(current)})
 		}
 	}

@@ -28,9 +28,9 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -56,7 +56,7 @@ type flags struct {
 	hints           []map[string]int
 	cache           command.Cache
 	costs           string
-	costProfile     *machine.Profile // the costs in the file of --costs, or the stored costs of this machine
+	costProfile     *pricing.Profile // the costs in the file of --costs, or the stored costs of this machine
 }
 
 // check validates the flags.

@@ -12,10 +12,10 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -82,7 +82,7 @@ func (p *profile) doc(opOf map[string]string) *ProfileDoc {
 		allTimes[i] = float64(profiled.runTime)
 	}
 	spread := experiment.SpreadOf(allTimes)
-	costProfile := cmp.Or(p.costProfile, machine.SharedDefaultProfile())
+	costProfile := cmp.Or(p.costProfile, pricing.SharedDefaultProfile())
 	workersTime := meanRunTime * float64(len(workers)) // total time of all workers in a run, in nanoseconds
 	doc := &ProfileDoc{ByWorker: workers}
 	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: noiseOf(spread),
@@ -158,7 +158,7 @@ func (p *profile) stepDocs(fasterHalf []int, opOf map[string]string) []stepDoc {
 }
 
 // predictedNS returns the estimated time of a node on one worker, in nanoseconds.
-func predictedNS(n *graph.Node, costProfile *machine.Profile) (ns float64) {
+func predictedNS(n *graph.Node, costProfile *pricing.Profile) (ns float64) {
 	for _, work := range n.WorkParts() {
 		ns += costProfile.PriceNS(work)
 	}
@@ -215,7 +215,7 @@ func opsByName(g *graph.Graph) map[string]string {
 
 // addStep adds the time of a step to d. runs is a number of runs, and total is the sum of the step's times in these
 // runs. work is the work of one call of the step, and predicted is the estimated time of one call in nanoseconds.
-func (d *timeDoc) addStep(total stepTime, work graph.Work, predicted, runs float64) {
+func (d *timeDoc) addStep(total stepTime, work pricing.Work, predicted, runs float64) {
 	calls := float64(total.calls) / runs
 	d.Calls += calls
 	d.Busy += float64(total.busy) / runs

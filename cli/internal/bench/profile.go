@@ -6,8 +6,8 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // observer is the tracer of a program. It forwards events to the embedded tracer, which may change between runs. If the
@@ -35,7 +35,7 @@ type profile struct {
 	busy          []time.Duration  // the time that each worker has spent in steps of the current run
 	profiledRuns  []profiledRun
 	stepTimesLeft int              // maxStepTimes minus the number of stored step times
-	costProfile   *machine.Profile // costs of this machine; nil for the built-in costs
+	costProfile   *pricing.Profile // costs of this machine; nil for the built-in costs
 	clockCost     time.Duration    // the time of reading the clock; EndStep subtracts it
 }
 

@@ -11,13 +11,14 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/page"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // writeReport writes the measurements as an HTML page. The page has a summary, the command line, the time of a run, and
 // memory over time. With a profile it also has predicted against measured times, the roofline, and tables of times by
 // op and by step. path is the file of the graph.
 func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path string) error {
-	costProfile := cmp.Or(r.profile.costProfile, machine.SharedDefaultProfile())
+	costProfile := cmp.Or(r.profile.costProfile, pricing.SharedDefaultProfile())
 	about, err := page.About(commandLine, []string{path}, &r.program.Report().Profile)
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func (d *Document) predictionSection() page.Section {
 
 // rooflineSection shows the arithmetic speed of each step (GFLOP/s) by its arithmetic intensity (operations per byte),
 // with the limits of the machine. A step of intensity i has a speed of at most min(i * bandwidth, peak).
-func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
+func (d *Document) rooflineSection(costProfile *pricing.Profile) page.Section {
 	chart := &page.Scatter{X: page.Axis{Title: "operations per byte", Log: true},
 		Y: page.Axis{Title: "GFLOP/s", Log: true}}
 	var groupOf func(string) int
@@ -178,7 +179,7 @@ func (d *Document) rooflineSection(costProfile *machine.Profile) page.Section {
 		return page.Line{Label: name,
 			Points: [][2]float64{{first, first * totalGBs}, {ridge, peakGFLOPs}, {last, peakGFLOPs}}}
 	}
-	l1GBs := machine.PSPerNS / costProfile.Memory.Dense.At(machine.L1Bytes) // At returns picoseconds per byte
+	l1GBs := pricing.PSPerNS / costProfile.Memory.Dense.At(machine.L1Bytes) // At returns picoseconds per byte
 	chart.Lines = []page.Line{roof("caches", l1GBs), roof("memory", costProfile.GBs())}
 	note := fmt.Sprintf("Each point is a step, with its number in the table of steps. The dashed lines are the limits "+
 		"of %s in the cost profile: arithmetic (%.4g GFLOP/s, measured with products of matrices), memory (%.4g GB/s) and "+

@@ -11,7 +11,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // CostsFlag adds --costs, which names the cost profile.
@@ -24,19 +24,19 @@ func CostsFlag(cmd *cobra.Command, path *string) {
 // CostProfile reads the cost profile that --costs names. Without --costs it reads the profile that graphrun calibrate
 // stored for this machine. If no profile is stored, or the stored profile cannot be read, CostProfile returns nil,
 // which means the built-in profile. CostProfile reports a stored profile with invalid contents on stderr.
-func CostProfile(cmd *cobra.Command, path string) (*machine.Profile, error) {
+func CostProfile(cmd *cobra.Command, path string) (*pricing.Profile, error) {
 	if path != "" {
-		profile, err := machine.ReadProfile(path)
+		profile, err := pricing.ReadProfile(path)
 		if err != nil {
 			return nil, exit.UsageErrorf("--costs: %w", files.WithPath(path, err))
 		}
 		return profile, nil
 	}
-	path, err := machine.ProfilePath()
+	path, err := pricing.ProfilePath()
 	if err != nil {
 		return nil, nil // the user has no cache folder, so no stored profile
 	}
-	profile, err := machine.ReadProfile(path)
+	profile, err := pricing.ReadProfile(path)
 	if err == nil {
 		return profile, nil
 	}

@@ -29,8 +29,8 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -51,7 +51,7 @@ type flags struct {
 
 	// The compilation of the graphs.
 	costs           string
-	costProfile     *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
+	costProfile     *pricing.Profile // the prices of --costs or of this machine: see command.CostProfile
 	noFusion, exact bool
 	device          string
 	solver          command.SolveLimit

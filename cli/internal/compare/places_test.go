@@ -15,7 +15,7 @@ import (
 	"github.com/graphrun/graphrun/internal/devices"
 	"github.com/graphrun/graphrun/internal/gpu/backend"
 	"github.com/graphrun/graphrun/internal/gpu/software"
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -29,7 +29,7 @@ func TestPlaces(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
-	prices, err := machine.DefaultProfile().WithDevice("software", machine.DeviceRates{}).JSON()
+	prices, err := pricing.DefaultProfile().WithDevice("software", pricing.DeviceRates{}).JSON()
 	require.NoError(t, err)
 	costs := write("costs.json", prices)
 	model := write("g.json", []byte(`{"version": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 6]}],

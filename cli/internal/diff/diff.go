@@ -17,9 +17,9 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -40,7 +40,7 @@ type flags struct {
 	threads         int
 	device          string
 	costs           string
-	costProfile     *machine.Profile // the prices of --costs or of this machine: see command.CostProfile
+	costProfile     *pricing.Profile // the prices of --costs or of this machine: see command.CostProfile
 }
 
 // Command returns the command diff.

@@ -28,9 +28,9 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // flags are the options of the command.
@@ -186,7 +186,7 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 }
 
 // validate validates the flags and reads the cost profile.
-func (f *flags) validate(cmd *cobra.Command) (*machine.Profile, error) {
+func (f *flags) validate(cmd *cobra.Command) (*pricing.Profile, error) {
 	if err := f.extensions.CheckStrategy(f.strategy); err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 }
 
 // runOnePlan makes one plan and prints it.
-func (f *flags) runOnePlan(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
+func (f *flags) runOnePlan(cmd *cobra.Command, path string, costProfile *pricing.Profile) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var g *graph.Graph
@@ -308,7 +308,7 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 
 // plan compiles the graph. The program satisfies --max-memory if limits.fitMemory finds such a plan. With --measure,
 // timer traces its runs. dump receives the graphs for --dump and --passes.
-func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Profile, timer *stepTimer,
+func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *pricing.Profile, timer *stepTimer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	options := f.options(job, costProfile)
 	options.Strategy = f.problem.strategy(f.extensions, f.strategy)
@@ -327,7 +327,7 @@ func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *machine.Pro
 }
 
 // options returns the options that apply to every plan.
-func (f *flags) options(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
+func (f *flags) options(job *progress.Job, costProfile *pricing.Profile) graphrun.Options {
 	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
 		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), Threads: f.threads, Caches: f.caches.Option(),
 		MemoryLimit: -1} // the plan may be for another machine

@@ -22,8 +22,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -44,7 +44,7 @@ type SizesDocument struct {
 
 // runSweep runs the command for a range of sizes. It loads the graph once, binds a copy of it to each planned size, and
 // prints ranges of sizes with equal plans.
-func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
+func (f *flags) runSweep(cmd *cobra.Command, path string, costProfile *pricing.Profile) error {
 	swept, err := parseInterval(f.sweep, f.dims)
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/sections"
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -92,7 +92,7 @@ func (f *flags) expandStrategies(cmd *cobra.Command) (err error) {
 }
 
 // runStrategies runs the command with --strategies.
-func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *machine.Profile) error {
+func (f *flags) runStrategies(cmd *cobra.Command, path string, costProfile *pricing.Profile) error {
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var g *graph.Graph

@@ -33,6 +33,7 @@ import (
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/npz"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -227,7 +228,7 @@ func loadWork(ctx context.Context, path string, f flags) (w runWork, err error) 
 }
 
 // compileOptions returns the options for compiling the graph.
-func (f *flags) compileOptions(job *progress.Job, costProfile *machine.Profile) graphrun.Options {
+func (f *flags) compileOptions(job *progress.Job, costProfile *pricing.Profile) graphrun.Options {
 	return graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, Tracer: job,
 		InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
 		Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(), Cache: f.cache.Option(),

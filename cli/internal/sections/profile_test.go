@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -15,7 +15,7 @@ func TestPricedBy(t *testing.T) {
 		"avx2":  "the default profile for avx2 (0123456789ab)",
 		"arm64": "the default profile for arm64, estimated (0123456789ab)",
 	} {
-		p := machine.ShippedProfile(name)
+		p := pricing.ShippedProfile(name)
 		assert.Equal(t, want, ProfileText(report.Profile{Digest: "0123456789abcdef", Instructions: p.Instructions,
 			Estimated: p.Estimated, Default: true}))
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -69,13 +70,13 @@ func twinOf(original *graph.Impl) graph.Impl {
 			}
 			return list
 		},
-		Read: func(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (graph.Work, bool) {
+		Read: func(call *graph.Call, walk graph.Walk, i int, meta tensor.Meta) (pricing.Work, bool) {
 			if call.In[i].Value == nil || call.In[i].Value.Const == nil { // weights have no image layout
 				meta = otherMeta(meta)
 			}
 			return original.Read(otherCall(call), otherWalk(walk), i, meta)
 		},
-		Work: func(call *graph.Call, walk graph.Walk) graph.Work {
+		Work: func(call *graph.Call, walk graph.Walk) pricing.Work {
 			return original.Work(otherCall(call), otherWalk(walk))
 		},
 		Lower: func(*graph.Call) (*graph.Kernel, error) { return &graph.Kernel{}, nil }}

@@ -19,6 +19,7 @@ import (
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/passes/layout/wcsp/verify"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -173,7 +174,7 @@ func (r *Result) setBound(ctx context.Context, compiled *graphrun.Program, limit
 		return err
 	}
 	r.Variables, r.Factors = len(problem.Variables), len(problem.Factors)
-	r.BoundNS, r.Optimal = float64(solution.Bound)/machine.PSPerNS, solution.Optimal()
+	r.BoundNS, r.Optimal = float64(solution.Bound)/pricing.PSPerNS, solution.Optimal()
 	r.Certified = verify.Solution(ctx, problem, solution) == nil
 	size := &byteCounter{}
 	if err := errors.Join(problem.Write(size), solution.Write(size)); err != nil {

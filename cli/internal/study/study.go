@@ -20,8 +20,8 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/internal/files"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // Version is the version of study files.
@@ -61,7 +61,7 @@ type Condition struct {
 	Exact             bool  `json:"exact,omitzero" doc:"Whether implementations are excluded that round differently from the definition."`
 	Threads           []int `json:"threads,omitempty" doc:"The plans are measured with each of these numbers of workers; if left out, plans are not measured."`
 
-	profile *machine.Profile // the cost profile, with CopyPriceFactor applied; set by check
+	profile *pricing.Profile // the cost profile, with CopyPriceFactor applied; set by check
 }
 
 // maxStudyBytes is the maximum size of a study file.
@@ -224,19 +224,19 @@ func (c *Condition) check(folder string) error {
 }
 
 // readProfile returns the cost profile for the value of [Condition.Profile].
-func readProfile(name, folder string) (*machine.Profile, error) {
-	shipped := machine.ShippedProfiles()
+func readProfile(name, folder string) (*pricing.Profile, error) {
+	shipped := pricing.ShippedProfiles()
 	switch {
 	case name == "":
-		return machine.DefaultProfile(), nil
+		return pricing.DefaultProfile(), nil
 	case slices.Contains(shipped, name):
-		return machine.ShippedProfile(name), nil
+		return pricing.ShippedProfile(name), nil
 	case !filepath.IsLocal(filepath.FromSlash(name)):
 		return nil, fmt.Errorf("%q: want one of %s, or a path within the folder of the study", name,
 			strings.Join(shipped, ", "))
 	}
 	path := filepath.Join(folder, filepath.FromSlash(name))
-	profile, err := machine.ReadProfile(path)
+	profile, err := pricing.ReadProfile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%q: there is no such file: want %s, or a file in the folder of the study", name,

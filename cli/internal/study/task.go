@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -40,7 +41,7 @@ type Task struct {
 
 	file        string           // path of the model
 	unreadable  error            // the reason why the model has no digest; nil if it has one
-	profile     *machine.Profile // the prices, whose digest is Profile
+	profile     *pricing.Profile // the prices, whose digest is Profile
 	solverLimit time.Duration    // SolverLimit as a duration
 }
 

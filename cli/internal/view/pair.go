@@ -12,7 +12,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/format"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // checkPair validates --strategies.
@@ -39,7 +39,7 @@ func (f *flags) checkPair() error {
 // renderPair returns the content of the output file and its picture: the plans of two strategies, with marked
 // differences. The picture has the boxes of both plans. The tree of groups has one group for each plan.
 func (f *flags) renderPair(ctx context.Context, title string, g *graph.Graph,
-	costProfile *machine.Profile) ([]byte, *picture, error) {
+	costProfile *pricing.Profile) ([]byte, *picture, error) {
 	var programs [2]*graphrun.Program
 	var pictures [2]*picture
 	for i, name := range f.strategies {

@@ -26,10 +26,10 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graph/dot"
 	"github.com/graphrun/graphrun/internal/graphdraw"
-	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/internal/suggest"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -114,7 +114,7 @@ a graph in Graphviz's language.`,
 }
 
 // check validates the flags and reads the cost profile.
-func (f *flags) check(cmd *cobra.Command) (*machine.Profile, error) {
+func (f *flags) check(cmd *cobra.Command) (*pricing.Profile, error) {
 	switch ext := filepath.Ext(f.out); {
 	case f.out == "" || ext == "":
 		return nil, exit.UsageErrorf("view wants -o OUT.svg, OUT.html or OUT.dot")
@@ -200,7 +200,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 
 // render returns the content of the output file, and the picture of the graph or of its plan.
 func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
-	costProfile *machine.Profile) ([]byte, *picture, error) {
+	costProfile *pricing.Profile) ([]byte, *picture, error) {
 	title := command.FileLabel(path)
 	if len(f.strategies) > 0 {
 		return f.renderPair(ctx, title, g, costProfile)
@@ -248,7 +248,7 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
 
 // compile plans a graph with a strategy.
 func (f *flags) compile(ctx context.Context, g *graph.Graph, strategy string,
-	costProfile *machine.Profile) (*graphrun.Program, error) {
+	costProfile *pricing.Profile) (*graphrun.Program, error) {
 	if err := command.RejectDynamic(g, "the graph runs in segments, which graphrun plan shows"); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/gpu/device"
 	"github.com/graphrun/graphrun/internal/gpu/lower"
 	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -21,8 +22,8 @@ import (
 type Device struct {
 	driver           device.Device
 	info             device.Info
-	rates            machine.DeviceRates
-	prices           *machine.Profile // the rates as a cost profile
+	rates            pricing.DeviceRates
+	prices           *pricing.Profile // the rates as a cost profile
 	upload, download graph.Impl       // the implementations of transfers between host and device
 
 	mu      sync.Mutex                          // guards driver and kernels
@@ -35,9 +36,9 @@ func New(driver device.Device) *Device {
 		kernels: map[[sha256.Size]byte]*sharedKernel{}}
 	created.prices = created.rates.Profile()
 	created.upload = graph.Impl{Name: "upload", Doc: "Copies from the host to the device.", ResultPlace: tensor.Device,
-		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceUpload), Lower: lowerUpload}
+		Walks: transferWalks, Read: readsSameLayout, Work: transferWork(pricing.DeviceUpload), Lower: lowerUpload}
 	created.download = graph.Impl{Name: "download", Doc: "Copies from the device to the host.",
-		OperandPlace: tensor.Device, Walks: transferWalks, Read: readsSameLayout, Work: transferWork(machine.DeviceDownload),
+		OperandPlace: tensor.Device, Walks: transferWalks, Read: readsSameLayout, Work: transferWork(pricing.DeviceDownload),
 		Lower: lowerDownload}
 	return created
 }
@@ -85,10 +86,10 @@ func (d *Device) Upload() *graph.Impl { return &d.upload }
 func (d *Device) Download() *graph.Impl { return &d.download }
 
 // Rates implements graph.Device.
-func (d *Device) Rates() machine.DeviceRates { return d.rates }
+func (d *Device) Rates() pricing.DeviceRates { return d.rates }
 
 // Prices implements graph.Device.
-func (d *Device) Prices() *machine.Profile { return d.prices }
+func (d *Device) Prices() *pricing.Profile { return d.prices }
 
 // Memory implements graph.Device.
 func (d *Device) Memory() int { return d.info.Memory }

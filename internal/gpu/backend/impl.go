@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gpu/compile"
 	"github.com/graphrun/graphrun/internal/gpu/lower"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -22,10 +23,10 @@ func (d *Device) Impl(op *graph.Op) *graph.Impl {
 			Walks: func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 				return d.walks(op, call, candidates)
 			},
-			Read: func(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta) (graph.Work, bool) {
+			Read: func(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta) (pricing.Work, bool) {
 				return readWork(op, call, walk, meta)
 			},
-			Work:  func(call *graph.Call, walk graph.Walk) graph.Work { return d.work(op, denseCall(call, walk)) },
+			Work:  func(call *graph.Call, walk graph.Walk) pricing.Work { return d.work(op, denseCall(call, walk)) },
 			Lower: func(call *graph.Call) (*graph.Kernel, error) { return d.lower(op, call) },
 		}
 	}).(*graph.Impl)
@@ -172,7 +173,7 @@ func transferWalks(call *graph.Call, candidates []tensor.Order) (list []graph.Wa
 }
 
 // readsSameLayout accepts an operand only in the layout of the result. Reading it costs no additional work.
-func readsSameLayout(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta) (work graph.Work, ok bool) {
+func readsSameLayout(call *graph.Call, walk graph.Walk, _ int, meta tensor.Meta) (work pricing.Work, ok bool) {
 	return work, len(call.Out) == 1 && walk.ResultLayout(0, call.Out[0]).SameAddresses(meta)
 }
 

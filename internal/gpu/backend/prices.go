@@ -6,14 +6,14 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gpu/compile"
 	"github.com/graphrun/graphrun/internal/gpu/device"
-	"github.com/graphrun/graphrun/internal/machine"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // estimatedRates returns the rates that are assumed for a device until it is measured. The fields are in picoseconds
 // (PS) per step, wait, operation or byte. TiledPS is per byte of a transposed operand.
-func estimatedRates(info device.Info) machine.DeviceRates {
-	rates := machine.DeviceRates{Device: info.Name}
+func estimatedRates(info device.Info) pricing.DeviceRates {
+	rates := pricing.DeviceRates{Device: info.Name}
 	switch info.Kind {
 	case "discrete":
 		rates.StepPS, rates.WaitPS, rates.BytePS, rates.OperationPS = 5e6, 3e7, 1, .2
@@ -31,18 +31,18 @@ func estimatedRates(info device.Info) machine.DeviceRates {
 // priced is a device with other rates.
 type priced struct {
 	*Device
-	rates  machine.DeviceRates
-	prices *machine.Profile // the rates as a cost profile
+	rates  pricing.DeviceRates
+	prices *pricing.Profile // the rates as a cost profile
 }
 
 // Rates implements graph.Device.
-func (p *priced) Rates() machine.DeviceRates { return p.rates }
+func (p *priced) Rates() pricing.DeviceRates { return p.rates }
 
 // Prices implements graph.Device.
-func (p *priced) Prices() *machine.Profile { return p.prices }
+func (p *priced) Prices() *pricing.Profile { return p.prices }
 
 // WithRates implements graph.Device.
-func (d *Device) WithRates(rates machine.DeviceRates) graph.Device {
+func (d *Device) WithRates(rates pricing.DeviceRates) graph.Device {
 	return &priced{d, rates, rates.Profile()}
 }
 
@@ -52,13 +52,13 @@ const minFootprint = 1
 
 // transferWork returns the function that computes the work of a transfer. unit is machine.DeviceUpload or
 // machine.DeviceDownload, whose rate is the time per byte.
-func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
-	return func(call *graph.Call, _ graph.Walk) (work graph.Work) {
+func transferWork(unit string) func(*graph.Call, graph.Walk) pricing.Work {
+	return func(call *graph.Call, _ graph.Walk) (work pricing.Work) {
 		work.StartedSteps = 1
 		work.Footprint = minFootprint
 		work.AddUnoverlapped(unit, float64(call.Out[0].Bytes()))
-		if unit == machine.DeviceDownload { // a download waits for all queued steps
-			work.AddUnoverlapped(machine.DeviceWait, 1)
+		if unit == pricing.DeviceDownload { // a download waits for all queued steps
+			work.AddUnoverlapped(pricing.DeviceWait, 1)
 		}
 		return work
 	}
@@ -67,12 +67,12 @@ func transferWork(unit string) func(*graph.Call, graph.Walk) graph.Work {
 // work returns the work of the kernels of a call: bytes by kind of access (graph.Dense is contiguous access, Gathered
 // is random access), and operations. It assumes that operands have the layouts that the kernels prefer. A [graph.Form]
 // describes the computation of one kernel. If the op has no forms for the call, the work is zero.
-func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
+func (d *Device) work(op *graph.Op, call *graph.Call) (work pricing.Work) {
 	metas := slices.Clone(call.Out) // results, then operands, as forms index them
 	for i := range call.In {
 		metas = append(metas, call.Meta(i))
 	}
-	addDense := func(meta tensor.Meta) { work.Bytes[graph.Dense] += float64(meta.Bytes()) }
+	addDense := func(meta tensor.Meta) { work.Bytes[pricing.Dense] += float64(meta.Bytes()) }
 	exactOps := d.info.ExactOps.Target // the operations that the device computes exactly
 	forms, err := compile.Forms(op, call, exactOps)
 	if err != nil {
@@ -103,18 +103,18 @@ func (d *Device) work(op *graph.Op, call *graph.Call) (work graph.Work) {
 	}
 	work.Flops += operations
 	work.Footprint = work.TotalBytes()
-	work.AddUnits(machine.DeviceOperation, operations)
+	work.AddUnits(pricing.DeviceOperation, operations)
 	return work
 }
 
 // addGather adds the bytes of a gather to work. metas has the results of the call, then its operands.
-func addGather(work *graph.Work, form *graph.Gather, metas []tensor.Meta) {
+func addGather(work *pricing.Work, form *graph.Gather, metas []tensor.Meta) {
 	for i, operand := range form.Operands {
-		access := graph.Dense
+		access := pricing.Dense
 		if i == 1 { // the bytes read from the table (operand 1) are the bytes of the output (operand 0)
 			operand = form.Operands[0]
 			if contiguousBytes(form) < transactionBytes {
-				access = graph.Gathered
+				access = pricing.Gathered
 			}
 		}
 		work.Bytes[access] += float64(metas[operand.Index].Bytes())
@@ -145,7 +145,7 @@ const transactionBytes = 32
 
 // addContraction adds the bytes and flops of a contraction to work, and returns the number of scalar operations. metas
 // has the results of the call, then its operands.
-func addContraction(work *graph.Work, form *graph.Contraction, metas []tensor.Meta) (operations float64) {
+func addContraction(work *pricing.Work, form *graph.Contraction, metas []tensor.Meta) (operations float64) {
 	operands := []int{form.Out.Index, form.A.Index, form.B.Index}
 	if form.HasAdd {
 		operands = append(operands, form.Add.Index)
@@ -166,7 +166,7 @@ func addContraction(work *graph.Work, form *graph.Contraction, metas []tensor.Me
 		operations += float64(metas[form.Out.Index].Numel()) * float64(len(epilogue.Code.Insts))
 	}
 	for _, i := range operands {
-		work.Bytes[graph.Dense] += float64(metas[i].Bytes())
+		work.Bytes[pricing.Dense] += float64(metas[i].Bytes())
 	}
 	return operations
 }
@@ -177,7 +177,7 @@ const maxStrided = 1 << 28
 
 // readWork returns the work of reading an operand in the layout of meta, minus the work of reading it in the kernels'
 // preferred layout. ok is false if the kernels cannot read the layout of meta.
-func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta) (work graph.Work, ok bool) {
+func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta) (work pricing.Work, ok bool) {
 	if len(call.Out) == 0 {
 		return work, true
 	}
@@ -194,11 +194,11 @@ func readWork(op *graph.Op, call *graph.Call, walk graph.Walk, meta tensor.Meta)
 	hasOtherFastest := meta.Rank() == result.Rank() && fastest != graph.Fastest(result) && fastest >= 0
 	switch {
 	case followsOperands && hasOtherFastest:
-		work.Bytes[graph.Tiled], work.Bytes[graph.Dense] = bytes, -bytes
+		work.Bytes[pricing.Tiled], work.Bytes[pricing.Dense] = bytes, -bytes
 	case fastest >= 0 && meta.Strides[fastest] > 1:
-		work.Bytes[graph.Strided], work.Bytes[graph.Dense] = bytes, -bytes
+		work.Bytes[pricing.Strided], work.Bytes[pricing.Dense] = bytes, -bytes
 	}
-	if work != (graph.Work{}) {
+	if work != (pricing.Work{}) {
 		work.Footprint = minFootprint
 	}
 	return work, true

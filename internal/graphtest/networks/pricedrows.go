@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -57,8 +58,8 @@ func pricedOp(name string, impls ...pricedImpl) *graph.Op {
 	for _, prices := range impls {
 		impl := original
 		impl.Name = prices.name
-		impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work {
-			return graph.Work{StartedSteps: float64(prices.once + prices.perRow*call.Out[0].Shape[0])}
+		impl.Work = func(call *graph.Call, _ graph.Walk) pricing.Work {
+			return pricing.Work{StartedSteps: float64(prices.once + prices.perRow*call.Out[0].Shape[0])}
 		}
 		impl.Walks = func(call *graph.Call, candidates []tensor.Order) []graph.Walk {
 			if call.Out[0].Shape[0] > prices.maxRows {

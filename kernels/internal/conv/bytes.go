@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -60,7 +61,7 @@ var ConvBytes = kit.Define[*bytesAttrs](graph.Op{
 
 // bytesReadWork implements [graph.Impl.Read] for the implementations in machine code: ok is false if an operand must be
 // copied first. The weight is packed, so it may have any layout.
-func bytesReadWork(_ *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
+func bytesReadWork(_ *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work pricing.Work, ok bool) {
 	switch operand {
 	case bytesInput:
 		return work, byteConv.isChannelsLast(meta)
@@ -117,8 +118,8 @@ func subtractZeroPoint(operand *tensor.Tensor, zeroPoint float64) *tensor.Tensor
 }
 
 // bytesLoopsWork returns the work of the loops in Go.
-func bytesLoopsWork(c *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func bytesLoopsWork(c *graph.Call, _ graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	c.AddStreamed(&work)
 	work.Flops = byteConv.flops(c)
 	work.AddUnits(rateGoMAC, bytesMACRatio*float64(work.Flops)/2) // a multiply-add is two operations

@@ -5,6 +5,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -125,8 +126,8 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 }
 
 // bytesWork implements [graph.Impl.Work] for direct convolution.
-func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func bytesWork(call *graph.Call, _ graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	conv := byteConv.bytesShape(call)
 	channels := hostElementChannels()
@@ -141,7 +142,7 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	if channels == wordChannels || conv.needsCopy(channels) || imageSignMask(call) != 0 {
 		imageBytes := conv.inChannels * conv.h.Size * conv.w.Size
 		copyBytes := elementSize(channels) * elements.inChannels * elements.h.Size * elements.w.Size
-		work.Bytes[graph.Copied] += float64(conv.batch * (imageBytes + copyBytes))
+		work.Bytes[pricing.Copied] += float64(conv.batch * (imageBytes + copyBytes))
 	}
 	work.Flops = byteConv.flops(call)
 	return work

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -326,15 +327,15 @@ func (s *convShape) hasDepthwiseBytesCode() bool {
 }
 
 // depthwiseBytesWork returns the work of a depthwise convolution of bytes.
-func depthwiseBytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func depthwiseBytesWork(call *graph.Call, _ graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	conv := byteConv.bytesShape(call)
 	t := newDepthwiseBytes(call)
 	tiles := conv.batch * conv.h.Results * kit.DivUp(conv.w.Results, t.spec.Tile) * t.blockCount()
 	work.AddUnits(rateBytesInstruction, float64(tiles*t.spec.InstructionCount()))
 	if t.copiesInput { // bytes are read and written
-		work.Bytes[graph.Copied] += float64(2 * conv.batch * conv.inChannels * conv.h.Size * conv.w.Size)
+		work.Bytes[pricing.Copied] += float64(2 * conv.batch * conv.inChannels * conv.h.Size * conv.w.Size)
 	}
 	work.Flops = byteConv.flops(call)
 	return work

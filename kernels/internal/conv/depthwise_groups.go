@@ -3,6 +3,7 @@ package conv
 import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -40,7 +41,7 @@ func (s *convShape) groupInstructions(shape *windowShape) (instructions float64)
 }
 
 // groupWork adds the work of windows over groups of several channels. A broadcast counts as a multiplication.
-func (s *convShape) groupWork(work *graph.Work, dtype tensor.DType) {
+func (s *convShape) groupWork(work *pricing.Work, dtype tensor.DType) {
 	shape, _ := newWindowShape(s, dtype.Size())
 	// The fractions of kernel rows and of kernel columns that are inside the image, averaged over the results.
 	rowTapShare := float64(s.h.CountAll()) / float64(s.h.Results) / float64(s.h.Taps)

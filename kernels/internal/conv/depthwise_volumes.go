@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -180,8 +181,8 @@ func (op convolution) tapsImpl() graph.Impl {
 			}
 			return []graph.Walk{{}} // one walk, which writes the inferred layout
 		},
-		Work: func(c *graph.Call, _ graph.Walk) graph.Work {
-			work := graph.Work{StartedSteps: 1}
+		Work: func(c *graph.Call, _ graph.Walk) pricing.Work {
+			work := pricing.Work{StartedSteps: 1}
 			c.AddStreamed(&work)
 			if t := tapsOf(c); t != nil {
 				planes := float64(t.batch * t.groups * t.d.Size)

@@ -3,11 +3,11 @@ package conv
 import (
 	"math"
 
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/jit/tile"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // This file chooses the tiles of direct convolutions of bytes, in particular for the matrix unit of x86 (AMX). A tile
@@ -99,7 +99,7 @@ func (s *convShape) unitInstructions() int {
 func (s *convShape) unitDepth() int { return s.unitInstructions() * tile.UnitTerms }
 
 // unitWork adds the work of a convolution on the matrix unit.
-func (s *convShape) unitWork(work *graph.Work, shape *directShape) {
+func (s *convShape) unitWork(work *pricing.Work, shape *directShape) {
 	pixels, halfTiles := s.batch*s.h.Results*s.w.Results, 0 // halfTiles: number of parts of up to UnitRows pixels
 	if shape.tiling == pointwiseTiling {
 		halfTiles = splitEvenly(pixels, tile.UnitRows).count

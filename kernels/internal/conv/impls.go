@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -98,8 +99,8 @@ func (op convolution) impl(algorithm convAlgorithm, name, doc string) graph.Impl
 		Walks: func(c *graph.Call, candidates []tensor.Order) []graph.Walk {
 			return op.walks(c, algorithm, candidates)
 		},
-		Work: func(c *graph.Call, walk graph.Walk) graph.Work { return op.work(c, algorithm, walk) },
-		Read: func(c *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (graph.Work, bool) {
+		Work: func(c *graph.Call, walk graph.Walk) pricing.Work { return op.work(c, algorithm, walk) },
+		Read: func(c *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (pricing.Work, bool) {
 			return op.readWork(c, algorithm, operand, layout)
 		},
 		Writes: func(c *graph.Call, _ graph.Walk, _ int, layout tensor.Meta) bool {
@@ -228,7 +229,7 @@ func (op convolution) writesSlice(call *graph.Call, algorithm convAlgorithm, lay
 // readWork reports whether an algorithm reads an operand in the given layout without a copy, and with which additional
 // work. Images must have the layout of the algorithm. Sequences and volumes by planes may have any strides.
 func (op convolution) readWork(call *graph.Call, algorithm convAlgorithm, operand int,
-	layout tensor.Meta) (work graph.Work, ok bool) {
+	layout tensor.Meta) (work pricing.Work, ok bool) {
 	switch {
 	case operand > 0: // weight and bias are packed, a constant weight once
 		return work, true

@@ -13,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -230,8 +231,8 @@ func (op transposedConv) phasePanels(c *graph.Call, phaseConvs []*convShape, dty
 func (op transposedConv) directImpl(name, doc string, byPlanes bool) graph.Impl {
 	return graph.Impl{Name: name, Doc: doc, Epilogues: true,
 		Walks: func(c *graph.Call, _ []tensor.Order) []graph.Walk { return op.directWalks(c, byPlanes) },
-		Work:  func(c *graph.Call, walk graph.Walk) graph.Work { return op.directWork(c, walk, byPlanes) },
-		Read: func(c *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
+		Work:  func(c *graph.Call, walk graph.Walk) pricing.Work { return op.directWork(c, walk, byPlanes) },
+		Read: func(c *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work pricing.Work, ok bool) {
 			switch {
 			case operand > 0: // weight and bias are packed
 				return work, true
@@ -281,8 +282,8 @@ func (op transposedConv) writesDirectly(c *graph.Call, layout tensor.Meta) bool 
 }
 
 // directWork returns the work of direct convolution.
-func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes bool) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func (op transposedConv) directWork(call *graph.Call, walk graph.Walk, byPlanes bool) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	dtype := multiply.ComputationDType(call)
 	phaseConvs, ok := op.phaseShapes(call, dtype, byPlanes)

@@ -10,6 +10,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -181,8 +182,8 @@ func (op transposedConv) pack(c *graph.Call, i int) (p graph.Packing, ok bool) {
 
 // work implements [graph.Impl.Work]: the work of the products and of the sums of windows. AddStreamed counts the bytes
 // of all operands and results as sequential access.
-func (op transposedConv) work(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func (op transposedConv) work(call *graph.Call, _ graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	if call.Out[0].Numel() == 0 {
 		return work

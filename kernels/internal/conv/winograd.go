@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/geometry"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -124,7 +125,7 @@ func (op convolution) winogradImpls() []graph.Impl {
 				}
 				return []graph.Walk{c.WalkInOrder(order)}
 			},
-			Read: func(c *graph.Call, _ graph.Walk, i int, operand tensor.Meta) (work graph.Work, ok bool) {
+			Read: func(c *graph.Call, _ graph.Walk, i int, operand tensor.Meta) (work pricing.Work, ok bool) {
 				switch i { // input and bias must have contiguous channels
 				case 0:
 					_, stride := sizesAndStrides(operand, op.dims)
@@ -135,7 +136,7 @@ func (op convolution) winogradImpls() []graph.Impl {
 				return work, true // the weight is packed
 			},
 			Writes: func(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) bool { return meta.Strides[1] == 1 },
-			Work:   func(c *graph.Call, _ graph.Walk) graph.Work { return op.newWinograd(c, m).work(c) },
+			Work:   func(c *graph.Call, _ graph.Walk) pricing.Work { return op.newWinograd(c, m).work(c) },
 			Pack: func(c *graph.Call, i int) (graph.Packing, bool) {
 				if w := op.newWinograd(c, m); w != nil && i == 1 {
 					return w.packing(), true

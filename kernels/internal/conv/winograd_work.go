@@ -5,6 +5,7 @@ import (
 	"github.com/graphrun/graphrun/internal/jit/winograd"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // This file estimates the cost of a Winograd convolution, which transforms tiles of pixels to points and multiplies at
@@ -29,8 +30,8 @@ const (
 
 // work returns the work of a call: the traffic of operands and results, the loads of weights, the transforms, the
 // products, and the traffic of data that do not stay in cache.
-func (w *winogradConv) work(call *graph.Call) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func (w *winogradConv) work(call *graph.Call) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	multiply.ReclassifyStores(&work, call)
 	w.addWeightWork(call, &work)
@@ -43,14 +44,14 @@ func (w *winogradConv) work(call *graph.Call) graph.Work {
 
 // addWeightWork adds the work of transforming the weight in the run. If the weight was transformed when it was packed,
 // addWeightWork instead replaces the bytes of the weight by the transformed bytes whose loads delay the products.
-func (w *winogradConv) addWeightWork(call *graph.Call, work *graph.Work) {
+func (w *winogradConv) addWeightWork(call *graph.Call, work *pricing.Work) {
 	if w.transformsInRun {
 		work.AddUnits(rateWinogradProduct, float64(winograd.TransformFMAs*w.blockCount*w.pointWeights()))
 		return
 	}
 	weightBytes := float64(call.Meta(1).Bytes())
-	if weightBytes <= work.Bytes[graph.DenseConstants] { // AddStreamed has counted the weight there
-		work.Bytes[graph.DenseConstants] += w.delayingWeightBytes() - weightBytes
+	if weightBytes <= work.Bytes[pricing.DenseConstants] { // AddStreamed has counted the weight there
+		work.Bytes[pricing.DenseConstants] += w.delayingWeightBytes() - weightBytes
 	}
 }
 
@@ -70,7 +71,7 @@ func (w *winogradConv) delayingWeightBytes() float64 {
 }
 
 // addTransformWork adds the work of the transforms of tiles to points, and of products back to results.
-func (w *winogradConv) addTransformWork(work *graph.Work) {
+func (w *winogradConv) addTransformWork(work *pricing.Work) {
 	pointCount := float64(w.tileCount() * w.form.Points())               // of all tiles
 	work.AddUnits(rateWinogradOperand, pointCount*float64(w.tileStride)) // tileStride: the channels with padding
 	work.AddUnits(rateWinogradResult, pointCount*float64(w.blockCount*w.blockChannels))
@@ -78,7 +79,7 @@ func (w *winogradConv) addTransformWork(work *graph.Work) {
 
 // addProductWork adds the work of the products: multiply-adds, and the start and the store of each sum. Multiply-adds
 // wait for each other if a register tile has fewer than minBusySums sums, and then take longer in proportion.
-func (w *winogradConv) addProductWork(work *graph.Work) {
+func (w *winogradConv) addProductWork(work *pricing.Work) {
 	tiles := w.tileCount()
 	pointCount := float64(tiles * w.form.Points())
 	sumsPerRegisterTile := float64(min(tiles, w.stripTiles) * w.blockChannels / winograd.Lanes(w.cpu))
@@ -90,7 +91,7 @@ func (w *winogradConv) addProductWork(work *graph.Work) {
 }
 
 // addUncachedWork adds the traffic of points, products and weights that do not stay in cache.
-func (w *winogradConv) addUncachedWork(work *graph.Work) {
+func (w *winogradConv) addUncachedWork(work *pricing.Work) {
 	weightBytes := floatBytes * float64(w.transformedWeights())
 	if w.schedule == chunkSchedule || weightBytes <= cachedWeightBytes || w.transformsInRun {
 		return // the weights stay in cache, or the run transforms them

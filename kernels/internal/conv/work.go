@@ -5,13 +5,14 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
 // This file estimates costs. "By pixels" means channels-last images, and "by planes" row-major images. A tap is an
 // element of the window. Operand 0 is the input, and operand 1 the weight.
 //
-// A [graph.Work] counts bytes by kind of access, and units of named rates. AddStreamed counts the bytes of all operands
+// A [pricing.Work] counts bytes by kind of access, and units of named rates. AddStreamed counts the bytes of all operands
 // and results as accessed during computation. multiply.ReclassifyStores counts the bytes of the result as accessed
 // without computation, and multiply.ReclassifyPanels counts bytes of a constant weight as panels. A panel is the block
 // of columns that a product reads at a time; its first tile waits for memory. Units of AddUnits overlap with memory
@@ -51,8 +52,8 @@ const cachedPixelBytes = 2 * machine.L2Bytes
 
 // work returns the work of an algorithm for a walk (a loop order with layouts of the results). The work of products
 // includes the packing of windows.
-func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	if call.Out[0].Numel() == 0 {
 		return work
@@ -84,7 +85,7 @@ func (op convolution) work(call *graph.Call, algorithm convAlgorithm, walk graph
 }
 
 // addPixelProduct adds the cost of productByPixels: one product for each group, and the packing of windows.
-func (s *convShape) addPixelProduct(work *graph.Work, out tensor.Meta) {
+func (s *convShape) addPixelProduct(work *pricing.Work, out tensor.Meta) {
 	multiply.AddProduct(work, out.DType, float64(s.groups), s.batch*s.pixelsOut(), s.outPerGroup(), s.termsPerOutput())
 	work.AddUnits(multiply.RateStartProduct, float64(s.groups))
 	if s.outStride.c != 1 {
@@ -102,7 +103,7 @@ func (s *convShape) addPixelProduct(work *graph.Work, out tensor.Meta) {
 
 // addPlaneProducts adds the cost of productByPlanes: one product for each group of each image, and the packing of
 // windows.
-func (s *convShape) addPlaneProducts(work *graph.Work, out tensor.Meta) {
+func (s *convShape) addPlaneProducts(work *pricing.Work, out tensor.Meta) {
 	multiply.AddProduct(work, out.DType, float64(s.batch*s.groups), s.outPerGroup(), s.pixelsOut(), s.termsPerOutput())
 	work.AddUnits(multiply.RateStartProduct, float64(s.batch*s.groups))
 	if pixel, _ := s.pixelStride(); pixel != 1 { // pixels are the columns of the products
@@ -128,7 +129,7 @@ func (s *convShape) windowElements() float64 {
 }
 
 // tapWork adds the cost of a depthwise convolution with the given number of results (outputs).
-func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs int, dtype tensor.DType) {
+func (s *convShape) tapWork(work *pricing.Work, algorithm convAlgorithm, outputs int, dtype tensor.DType) {
 	taps := float64(s.h.Taps * s.w.Taps)
 	sizeFactor := float64(dtype.Size()) / 4 // relative to float32
 	work.Flops = 2 * taps * float64(outputs)
@@ -152,7 +153,7 @@ func (s *convShape) tapWork(work *graph.Work, algorithm convAlgorithm, outputs i
 // windowWork adds the cost of depthwise machine code by pixels: multiply-adds of whole vectors, for the taps inside the
 // image. Tiles do not read memory sequentially, so arithmetic and memory accesses do not overlap: their times are
 // added.
-func (s *convShape) windowWork(work *graph.Work, elemBytes int) {
+func (s *convShape) windowWork(work *pricing.Work, elemBytes int) {
 	shape, _ := newWindowShape(s, elemBytes)
 	macs := float64(s.h.CountAll()) * float64(s.w.CountAll()) *
 		float64(s.batch*shape.vectors*shape.lanes) * float64(elemBytes) / 4 // relative to float32
@@ -176,7 +177,7 @@ func pixelRun(conv *convShape) (runLength int, isWholeRow bool) {
 }
 
 // directWork adds the work of a direct convolution. rate is the name of the rate of its multiply-adds.
-func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
+func (s *convShape) directWork(work *pricing.Work, rate string, dtype tensor.DType, byPlanes bool) {
 	if !byPlanes && rate == rateDirectTaps && s.usesGroupWindows(dtype) {
 		// Groups of few channels: depthwise windows over several groups take fewer instructions than register tiles.
 		s.groupWork(work, dtype)
@@ -194,7 +195,7 @@ func (s *convShape) directWork(work *graph.Work, rate string, dtype tensor.DType
 
 // tileWork adds the work of the register tiles of a direct convolution. It has no case for rowPairTiling, which only
 // the matrix unit uses: bytesWork calls unitWork instead.
-func (s *convShape) tileWork(work *graph.Work, rate string, dtype tensor.DType, byPlanes bool) {
+func (s *convShape) tileWork(work *pricing.Work, rate string, dtype tensor.DType, byPlanes bool) {
 	shape := newDirectShape(s, dtype, byPlanes)
 	groups, images := float64(s.groups), s.batch
 	var tiles, cycles float64

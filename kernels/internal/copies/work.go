@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/strided"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -53,7 +54,7 @@ var rateOfTranspose = map[int]string{1: RateTranspose1, 2: RateTranspose2, 8: Ra
 //	[1, 64]                    transposed   tiles
 //	[100, 1], another dtype    converted    6400 converted elements
 //	[200, 2]                   strided      6400 elements with a stride
-func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
+func AddCopyCost(work *pricing.Work, src, dst tensor.Meta) {
 	elem := kit.ElemOf(dst.DType, src.DType)
 	axes := make([]strided.Axis, 0, 8)
 	for dim, size := range dst.Shape {
@@ -68,16 +69,16 @@ func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
 	plan := strided.Analyze(elem, axes)
 	switch pattern, length := plan.Pattern(); pattern {
 	case strided.Rows:
-		work.Bytes[graph.Copied] += bytes
+		work.Bytes[pricing.Copied] += bytes
 		work.AddUnits(RateRow, elements/float64(length))
 	case strided.Transposed:
-		work.Bytes[graph.Tiled] += bytes
+		work.Bytes[pricing.Tiled] += bytes
 		if name := rateOfTranspose[elem.DstSize]; name != "" {
 			work.AddUnits(name, elements)
 		}
 		addTransposeCost(work, plan.Transposition(), elements)
 	default:
-		work.Bytes[graph.Copied] += bytes
+		work.Bytes[pricing.Copied] += bytes
 		if src.DType != dst.DType && src.SameLayout(dst) {
 			work.AddUnits(RateConvert, elements)
 		} else {
@@ -87,7 +88,7 @@ func AddCopyCost(work *graph.Work, src, dst tensor.Meta) {
 }
 
 // addTransposeCost adds the cost of transposing elements in tiles.
-func addTransposeCost(work *graph.Work, transposition strided.Transposition, elements float64) {
+func addTransposeCost(work *pricing.Work, transposition strided.Transposition, elements float64) {
 	work.AddUnits(RateTile, float64(transposition.Tiles))
 	switch transposition.Method {
 	case strided.ByInterleaving:
@@ -109,16 +110,16 @@ func addTransposeCost(work *graph.Work, transposition strided.Transposition, ele
 func Impl(lower func(c *graph.Call) (*graph.Kernel, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies rows of elements, or transposes tiles.",
 		Lower: lower, Writes: anyStrides, Forms: forms,
-		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
+		Work: func(c *graph.Call, walk graph.Walk) pricing.Work {
+			work, out := pricing.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&work, out.WithDType(c.Meta(0).DType), out)
 			return work
 		},
-		Read: func(c *graph.Call, walk graph.Walk, i int, operandMeta tensor.Meta) (work graph.Work, ok bool) {
+		Read: func(c *graph.Call, walk graph.Walk, i int, operandMeta tensor.Meta) (work pricing.Work, ok bool) {
 			if i > 0 {
 				return work, true
 			}
-			var counted graph.Work // the work that Work has counted
+			var counted pricing.Work // the work that Work has counted
 			out := walk.ResultLayout(0, c.Out[0])
 			AddCopyCost(&counted, out.WithDType(operandMeta.DType), out)
 			addRowMajorCopyCost(&work, operandMeta, out)
@@ -131,7 +132,7 @@ func anyStrides(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true }
 
 // addRowMajorCopyCost adds the cost of [RowMajorKernel], which copies the elements of src to dst in row-major order.
 // The shapes may differ. If neither can be viewed in the shape of the other, the kernel copies to scratch memory first.
-func addRowMajorCopyCost(work *graph.Work, src, dst tensor.Meta) {
+func addRowMajorCopyCost(work *pricing.Work, src, dst tensor.Meta) {
 	if view, err := src.View(dst.Shape); err == nil {
 		AddCopyCost(work, view, dst)
 		return
@@ -151,8 +152,8 @@ func JoinImpl(lower func(c *graph.Call) (*graph.Kernel, error),
 	forms func(c *graph.Call) ([]graph.Form, error)) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies each operand to its part of the result, unless it was written there.",
 		Lower: lower, Writes: anyStrides, Forms: forms,
-		Work: func(*graph.Call, graph.Walk) (work graph.Work) { return work },
-		Read: func(c *graph.Call, walk graph.Walk, i int, operandMeta tensor.Meta) (work graph.Work, ok bool) {
+		Work: func(*graph.Call, graph.Walk) (work pricing.Work) { return work },
+		Read: func(c *graph.Call, walk graph.Walk, i int, operandMeta tensor.Meta) (work pricing.Work, ok bool) {
 			if operandMeta.Numel() > 0 && !c.IsInPlace(i) {
 				work.StartedSteps = 1 / float64(len(c.In)) // all operands together cost one step
 				AddCopyCost(&work, operandMeta, resultPart(operandMeta, walk.ResultLayout(0, c.Out[0])))
@@ -185,15 +186,15 @@ func inResultOrder(meta, result tensor.Meta) tensor.Meta {
 func BorderImpl(lower func(c *graph.Call) (*graph.Kernel, error), widthsBefore func(c *graph.Call) []int) graph.Impl {
 	return graph.Impl{Name: "plain", Doc: "Copies the operand to its part of the result and fills the border.",
 		Lower: lower,
-		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			work, result := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
+		Work: func(c *graph.Call, walk graph.Walk) pricing.Work {
+			work, result := pricing.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 			inner := innerPart(c.Meta(0), result)
 			AddCopyCost(&work, inResultOrder(inner, result), inner)
 			addBorderCost(&work, inner, result, widthsBefore(c))
 			return work
 		},
-		Read: func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
-			var counted graph.Work // by Work: the cost of an operand that is dense in the order of the result
+		Read: func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work pricing.Work, ok bool) {
+			var counted pricing.Work // by Work: the cost of an operand that is dense in the order of the result
 			result := walk.ResultLayout(0, c.Out[0])
 			inner := innerPart(operand, result)
 			AddCopyCost(&counted, inResultOrder(inner, result), inner)
@@ -218,7 +219,7 @@ func innerPart(operand, result tensor.Meta) tensor.Meta {
 // addBorderCost adds the cost of filling the border around the inner part of a result. The border of a dimension is two
 // slabs, before and after the inner part. The slabs do not overlap. For a matrix, the slabs of dimension 0 are whole
 // rows, and the slabs of dimension 1 are parts of the other rows.
-func addBorderCost(work *graph.Work, inner, result tensor.Meta, widthsBefore []int) {
+func addBorderCost(work *pricing.Work, inner, result tensor.Meta, widthsBefore []int) {
 	remaining := result // the result without the slabs that are already counted
 	remaining.Shape = slices.Clone(result.Shape)
 	for dim, width := range widthsBefore {
@@ -236,7 +237,7 @@ func addBorderCost(work *graph.Work, inner, result tensor.Meta, widthsBefore []i
 
 // addFillCost adds the cost of writing the same number to every element. The cost depends on the number of rows, which
 // are runs of contiguous elements.
-func addFillCost(work *graph.Work, meta tensor.Meta) {
+func addFillCost(work *pricing.Work, meta tensor.Meta) {
 	elements, runLength := meta.Numel(), 1 // runLength is the number of contiguous elements
 	if elements == 0 {
 		return
@@ -249,6 +250,6 @@ func addFillCost(work *graph.Work, meta tensor.Meta) {
 		}
 		dim++
 	}
-	work.Bytes[graph.Copied] += float64(elements * meta.DType.Size())
+	work.Bytes[pricing.Copied] += float64(elements * meta.DType.Size())
 	work.AddUnits(RateRow, float64(elements/runLength))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/kernels/internal/kerneltest"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -188,7 +189,7 @@ func (c *call) price(n *graph.Node) error {
 }
 
 // improper describes the first amount of a work that is negative, infinite or NaN; it is empty if there is none.
-func improper(w graph.Work) string {
+func improper(w pricing.Work) string {
 	for _, n := range w.Bytes {
 		if n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
 			return fmt.Sprintf("%v bytes", n)

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -36,7 +37,7 @@ var appendOp = kit.Define[*appendAttrs](graph.Op{
 	Facts: graph.Facts{Stores: true},
 	Lowerings: graph.Lowerings{Impls: []graph.Impl{{Name: "plain", Doc: "Writes the new elements.", Lower: compileAppend,
 		Writes: func(*graph.Call, graph.Walk, int, tensor.Meta) bool { return true },
-		Read: func(c *graph.Call, _ graph.Walk, i int, operand tensor.Meta) (work graph.Work, ok bool) {
+		Read: func(c *graph.Call, _ graph.Walk, i int, operand tensor.Meta) (work pricing.Work, ok bool) {
 			if i == 0 && !operand.SameAddresses(c.Meta(0)) { // the memory of the cache is no copy
 				return work, false
 			}
@@ -45,10 +46,10 @@ var appendOp = kit.Define[*appendAttrs](graph.Op{
 			}
 			return work, true
 		},
-		Work: func(c *graph.Call, _ graph.Walk) graph.Work {
-			work := graph.Work{StartedSteps: 1}
+		Work: func(c *graph.Call, _ graph.Walk) pricing.Work {
+			work := pricing.Work{StartedSteps: 1}
 			if added := appended(c); len(kit.Attrs[*appendAttrs](c).Pad) > 0 {
-				work.Bytes[graph.Copied] += float64(added.Bytes())
+				work.Bytes[pricing.Copied] += float64(added.Bytes())
 			}
 			return work
 		}}}},

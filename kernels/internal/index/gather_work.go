@@ -2,6 +2,7 @@ package index
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,9 +37,9 @@ func gatherImpls(unit gatherUnit, view func(*graph.Call, int) bool,
 		}
 		return kernel.Forms, nil
 	}
-	impl.Work = func(call *graph.Call, _ graph.Walk) graph.Work { return gatherWork(call, unit) }
+	impl.Work = func(call *graph.Call, _ graph.Walk) pricing.Work { return gatherWork(call, unit) }
 	// Every layout of an operand is read, at no additional cost.
-	impl.Read = func(*graph.Call, graph.Walk, int, tensor.Meta) (graph.Work, bool) { return graph.Work{}, true }
+	impl.Read = func(*graph.Call, graph.Walk, int, tensor.Meta) (pricing.Work, bool) { return pricing.Work{}, true }
 	return []graph.Impl{impl}
 }
 
@@ -46,24 +47,24 @@ func gatherImpls(unit gatherUnit, view func(*graph.Call, int) bool,
 // number of bytes read from operand 0 is the number of bytes of the result. A packed operand 0 ([graph.Packed.View])
 // has the same price, as the price of a node does not depend on what is packed later. Its rows are read with strides,
 // which takes up to 4 times as long: 1 to 2 us for a row of 1024.
-func gatherWork(call *graph.Call, unit gatherUnit) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func gatherWork(call *graph.Call, unit gatherUnit) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	for i := 1; i < len(call.In); i++ {
 		if call.In[i].Kind == graph.TensorArg {
-			work.Bytes[graph.Dense] += float64(call.Meta(i).Bytes())
+			work.Bytes[pricing.Dense] += float64(call.Meta(i).Bytes())
 		}
 	}
 	bytes, elements := float64(call.Out[0].Bytes()), float64(call.Out[0].Numel())
-	work.Bytes[graph.Dense] += bytes // the result is written
+	work.Bytes[pricing.Dense] += bytes // the result is written
 	if unit == bySlice {
-		work.Bytes[graph.Copied] += bytes
+		work.Bytes[pricing.Copied] += bytes
 		sliceCount := 1.0 // one for each index
 		if len(call.In) > 1 && call.In[1].Kind == graph.TensorArg {
 			sliceCount = float64(call.Meta(1).Numel())
 		}
 		work.AddUnits(sliceRate, min(elements, sliceCount))
 	} else {
-		work.Bytes[graph.Gathered] += bytes
+		work.Bytes[pricing.Gathered] += bytes
 		work.AddUnits(lookupRate, elements)
 	}
 	return work

@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -200,7 +201,7 @@ var Index = kit.Define[*kit.EmptyAttrs](graph.Op{
 })
 
 // indexWork returns the work of a call of index, which reads the indexed part of self.
-func indexWork(call *graph.Call, _ graph.Walk) graph.Work {
+func indexWork(call *graph.Call, _ graph.Walk) pricing.Work {
 	unit, count := bySlice, 0
 	for i := 1; i < len(call.In); i++ {
 		if call.HasOperand(i) {

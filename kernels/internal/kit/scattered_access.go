@@ -2,6 +2,7 @@ package kit
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -9,12 +10,12 @@ import (
 // result is scattered if the innermost dimension of the loop, which runs in the given order, does not have the least
 // stride of the result. The walk (a loop order with layouts of the results) gives the layouts of the results. A result
 // whose rank differs from the order's does not count as scattered. If the order is empty, no result counts.
-func AddScatteredAccess(work *graph.Work, c *graph.Call, walk graph.Walk, order tensor.Order) {
+func AddScatteredAccess(work *pricing.Work, c *graph.Call, walk graph.Walk, order tensor.Order) {
 	for i, meta := range c.Out {
 		if laidOut := walk.ResultLayout(i, meta); order != "" && order.Rank() == meta.Rank() &&
 			!innermostIsFastest(laidOut, order) {
-			work.Bytes[graph.Strided] += float64(meta.Bytes())
-			work.Bytes[graph.Dense] -= float64(meta.Bytes())
+			work.Bytes[pricing.Strided] += float64(meta.Bytes())
+			work.Bytes[pricing.Dense] -= float64(meta.Bytes())
 		}
 	}
 }

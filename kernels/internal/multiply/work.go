@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -55,14 +56,14 @@ func tileRate(dtype tensor.DType) string {
 
 // ReclassifyStores counts the bytes of the result as copied. [graph.Call.AddStreamed] has counted them as dense, but no
 // computation overlaps with the stores of a tile.
-func ReclassifyStores(work *graph.Work, c *graph.Call) {
+func ReclassifyStores(work *pricing.Work, c *graph.Call) {
 	bytes := float64(c.Out[0].Bytes())
-	work.Bytes[graph.Dense] -= bytes
-	work.Bytes[graph.Copied] += bytes
+	work.Bytes[pricing.Dense] -= bytes
+	work.Bytes[pricing.Copied] += bytes
 }
 
 // AddProduct adds the cost of products in register tiles. The matrices are m x k and k x n, of the given dtype.
-func AddProduct(work *graph.Work, dtype tensor.DType, entries float64, m, n, k int) {
+func AddProduct(work *pricing.Work, dtype tensor.DType, entries float64, m, n, k int) {
 	macs, calls := gemm.Effort(computationDType(dtype), m, n, k)
 	work.AddUnits(tileRate(dtype), entries*macs)
 	work.AddUnits(RateTileCall, entries*calls)
@@ -79,36 +80,36 @@ const (
 // ReclassifyPanels counts some bytes of constant operand i as Panels. [graph.Call.AddStreamed] has counted them as
 // DenseConstants. These bytes are loaded while the previous panel is multiplied. The multiplication takes longer, and
 // more bytes are loaded during it, if the other operand has more rows.
-func ReclassifyPanels(work *graph.Work, c *graph.Call, i, rows int) {
+func ReclassifyPanels(work *pricing.Work, c *graph.Call, i, rows int) {
 	reclassifyPanels(work, c, i, rows, c.Meta(i).DType)
 }
 
 // ReclassifyHalves is [ReclassifyPanels] for panels that have 16-bit floats if the constant was converted from them.
-func ReclassifyHalves(work *graph.Work, c *graph.Call, i, rows int) {
+func ReclassifyHalves(work *pricing.Work, c *graph.Call, i, rows int) {
 	dtype := c.Meta(i).DType
 	reclassifyPanels(work, c, i, rows, cmp.Or(Half(c, i, dtype), dtype))
 }
 
 // reclassifyPanels is [ReclassifyPanels] for panels of the given dtype.
-func reclassifyPanels(work *graph.Work, c *graph.Call, i, rows int, panels tensor.DType) {
+func reclassifyPanels(work *pricing.Work, c *graph.Call, i, rows int, panels tensor.DType) {
 	meta := c.Meta(i)
 	bytes := float64(meta.Numel() * meta.DType.Size())
-	isCounted := bytes <= work.Bytes[graph.DenseConstants] // otherwise AddStreamed counted the operand as Dense
+	isCounted := bytes <= work.Bytes[pricing.DenseConstants] // otherwise AddStreamed counted the operand as Dense
 	if isCounted && panels != meta.DType {
 		narrow := float64(meta.Numel() * panels.Size())
-		work.Bytes[graph.DenseConstants] -= bytes - narrow
+		work.Bytes[pricing.DenseConstants] -= bytes - narrow
 		bytes = narrow
 	}
 	if c.IsConstant(i) && rows > fewRows && isCounted {
 		bytes = float64(bytes * min(1, float64(rows)/manyRows))
-		work.Bytes[graph.DenseConstants] -= bytes
-		work.Bytes[graph.Panels] += bytes
+		work.Bytes[pricing.DenseConstants] -= bytes
+		work.Bytes[pricing.Panels] += bytes
 	}
 }
 
 // AddThinProduct adds the cost of products with few rows or columns, for which gemm reads the larger matrix in place.
 // macs is the number of multiplications per entry.
-func AddThinProduct(work *graph.Work, dtype tensor.DType, entries, macs float64) {
+func AddThinProduct(work *pricing.Work, dtype tensor.DType, entries, macs float64) {
 	costFactor := 1.0 // relative to float32
 	switch tileRate(dtype) {
 	case RateTile64:
@@ -125,6 +126,6 @@ const blockTerms = 256
 
 // AddScatteredStores adds the extra cost of a result whose rows are not contiguous. Its tiles are stored element by
 // element, once for each block of the depth k, the dimension that the product sums.
-func AddScatteredStores(work *graph.Work, elements, k int) {
+func AddScatteredStores(work *pricing.Work, elements, k int) {
 	work.AddUnits(RateScattered, float64(elements)*float64(kit.DivUp(k, blockTerms)))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/loops"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -29,7 +30,7 @@ const (
 func implementations(poolingOf func(c *graph.Call) *pooling, followsOperand bool) []graph.Impl {
 	complete := func(impl graph.Impl, order visitOrder) graph.Impl {
 		impl.Lower = func(c *graph.Call) (*graph.Kernel, error) { return poolingOf(c).compile(c, order) }
-		impl.Work = func(c *graph.Call, walk graph.Walk) graph.Work { return poolingOf(c).work(c, order, walk) }
+		impl.Work = func(c *graph.Call, walk graph.Walk) pricing.Work { return poolingOf(c).work(c, order, walk) }
 		return impl
 	}
 	pixels := graph.Impl{Name: "pixels", Writes: writesPixels,
@@ -116,24 +117,24 @@ func walksFrom(c *graph.Call, order tensor.Order, candidates []tensor.Order) []g
 }
 
 // readsOrder implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk.
-func readsOrder(_ *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (graph.Work, bool) {
-	return graph.Work{}, walk.LoopOrder.Rank() != operand.Rank() || walk.LoopOrder.Matches(operand)
+func readsOrder(_ *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (pricing.Work, bool) {
+	return pricing.Work{}, walk.LoopOrder.Rank() != operand.Rank() || walk.LoopOrder.Matches(operand)
 }
 
 // readsContiguousChannels implements [graph.Impl.Read] for an implementation that requires only that the channels of a
 // pixel are contiguous.
-func readsContiguousChannels(_ *graph.Call, _ graph.Walk, _ int, operand tensor.Meta) (graph.Work, bool) {
-	return graph.Work{}, operand.Strides[1] == 1
+func readsContiguousChannels(_ *graph.Call, _ graph.Walk, _ int, operand tensor.Meta) (pricing.Work, bool) {
+	return pricing.Work{}, operand.Strides[1] == 1
 }
 
 // readsPixels implements [graph.Impl.Read] for an implementation that requires operands in the order of the walk. It
 // also accepts rank-4 operands with contiguous channels that are slices of larger tensors in this order.
-func readsPixels(c *graph.Call, walk graph.Walk, operandIndex int, operand tensor.Meta) (graph.Work, bool) {
+func readsPixels(c *graph.Call, walk graph.Walk, operandIndex int, operand tensor.Meta) (pricing.Work, bool) {
 	if work, ok := readsOrder(c, walk, operandIndex, operand); ok {
 		return work, true
 	}
 	order, _ := tensor.OrderOf(operand)
-	return graph.Work{}, operand.Rank() == 4 && operand.Strides[1] == 1 &&
+	return pricing.Work{}, operand.Rank() == 4 && operand.Strides[1] == 1 &&
 		walk.LoopOrder.Matches(operand.WithStrides(order.Strides(operand.Shape)))
 }
 
@@ -169,12 +170,12 @@ var (
 const maxCompiledTaps = 16 * 16
 
 // work returns the work of a pooling for a walk (the loop order and the layouts of the results).
-func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) graph.Work {
+func (p *pooling) work(call *graph.Call, order visitOrder, walk graph.Walk) pricing.Work {
 	taps, tapRate := p.typicalTaps(call), goTapRates[p.kind][order]
 	if order == byPlanes && taps > maxCompiledTaps {
 		tapRate = goTapRates[p.kind][byPixels]
 	}
-	work := graph.Work{StartedSteps: 1}
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	results := float64(call.Out[0].Numel())
 	if p.usesCompiledLoops(call, order, walk, taps) {
@@ -212,7 +213,7 @@ func (p *pooling) isSpaced(call *graph.Call) bool {
 }
 
 // addSpacedWork adds the work of a compiledSpaced: the taps, and a copy of the operand.
-func (p *pooling) addSpacedWork(work *graph.Work, call *graph.Call, taps, elemCost float64) {
+func (p *pooling) addSpacedWork(work *pricing.Work, call *graph.Call, taps, elemCost float64) {
 	const (
 		lanes = 16 // a loop computes whole vectors of results
 		// copiesPerResult is the approximate number of elements that can be copied in the time of one spaced result.

@@ -4,6 +4,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/gemm"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -12,7 +13,7 @@ import (
 // is not included.
 
 // attentionWork returns the cost of the two products, including the packing of their operands.
-func attentionWork(spec *graph.Attention) (work graph.Work) {
+func attentionWork(spec *graph.Attention) (work pricing.Work) {
 	sizes, dtype := attentionSizesOf(spec), spec.Out.DType
 	blockCount := float64(sizes.entries * sizes.blocksPerEntry)
 	work.AddUnits(multiply.RateStartStep, 1)
@@ -67,7 +68,7 @@ func attentionPackRates(spec *graph.Attention) (rates [3]string) {
 
 // attentionRead returns the cost of reading an operand in its layout minus the cost of reading it in row-major order.
 // The two costs differ in the rate for packing the operand.
-func attentionRead(spec *graph.Attention, operand int) (work graph.Work) {
+func attentionRead(spec *graph.Attention, operand int) (work pricing.Work) {
 	rowMajor := *spec
 	for _, m := range []*tensor.Meta{&rowMajor.Query, &rowMajor.Key, &rowMajor.Value} {
 		*m = tensor.New(m.DType, m.Shape...)

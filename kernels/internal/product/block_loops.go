@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // This file implements [LinearBlocks], a linear layer whose weight is quantized by blocks, by plain loops. Each row of
@@ -78,8 +79,8 @@ func (l *blockLoops) multiplyRow(mem *graph.Mem, column int, weightRow []float32
 }
 
 // blockLoopsWork implements [graph.Impl.Work] for plain loops.
-func blockLoopsWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func blockLoopsWork(call *graph.Call, _ graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	work.Flops = linearBlocksFlops(call)
 	work.AddUnits(multiply.RateLoops, work.Flops/2)

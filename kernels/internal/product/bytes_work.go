@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -61,14 +62,14 @@ func bytesWalks(call *graph.Call, _ []tensor.Order) []graph.Walk {
 
 // bytesReadWork implements [graph.Impl.Read] for tiles. Scales must be contiguous. Matrices a and b may have any
 // layout, but packing a matrix that is not row-major transposes it, which has a cost.
-func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work graph.Work, ok bool) {
+func bytesReadWork(call *graph.Call, _ graph.Walk, operand int, meta tensor.Meta) (work pricing.Work, ok bool) {
 	switch {
 	case operand == bytesScale:
 		return work, meta.IsContiguous()
 	case operand > bytesB || meta.IsContiguous() || call.IsConstant(operand): // a constant b is packed before the run
 		return work, true
 	}
-	work.Bytes[graph.Tiled] = float64(2 * meta.Numel())
+	work.Bytes[pricing.Tiled] = float64(2 * meta.Numel())
 	return work, true
 }
 
@@ -79,8 +80,8 @@ const matrixTimeRatio = 0.59
 
 // bytesWork implements [graph.Impl.Work] for tiles. It counts the work of tiles and of copying the operands into
 // groups.
-func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func bytesWork(call *graph.Call, _ graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	product, shape, err := bytesContraction(rowMajor(call)) // bytesReadWork prices other layouts
 	if err != nil {
@@ -107,10 +108,10 @@ func bytesWork(call *graph.Call, _ graph.Walk) graph.Work {
 	a, hasPadding := call.Meta(bytesA), shape.k%shape.groupElements > 0
 	// Rows are copied if bytes become words, if the sign bits of bytes may be flipped (int8), or if groups are padded.
 	if shape.usesWords() || a.DType == tensor.Int8 || hasPadding {
-		work.Bytes[graph.Copied] += float64(a.Numel() * bytesPerCopy)
+		work.Bytes[pricing.Copied] += float64(a.Numel() * bytesPerCopy)
 	}
 	if b := call.Meta(bytesB); !call.IsConstant(bytesB) {
-		work.Bytes[graph.Copied] += float64(b.Numel() * bytesPerCopy)
+		work.Bytes[pricing.Copied] += float64(b.Numel() * bytesPerCopy)
 	}
 	work.Flops = productFlops(call)
 	return work

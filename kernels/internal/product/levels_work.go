@@ -4,11 +4,12 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // levelWork implements [graph.Impl.Work] for products by panels of levels (see [levelProduct]).
-func levelWork(call *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1, Flops: linearBlocksFlops(call)}
+func levelWork(call *graph.Call, _ graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1, Flops: linearBlocksFlops(call)}
 	call.AddStreamed(&work)
 	multiply.ReclassifyStores(&work, call)
 	work.AddUnits(multiply.RateStartStep, 1)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -118,6 +119,6 @@ func linearBlocksRef(call *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, e
 }
 
 // readLevels implements [graph.Impl.Read]: all operands must be row-major.
-func readLevels(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) (graph.Work, bool) {
-	return graph.Work{}, meta.IsContiguous()
+func readLevels(_ *graph.Call, _ graph.Walk, _ int, meta tensor.Meta) (pricing.Work, bool) {
+	return pricing.Work{}, meta.IsContiguous()
 }

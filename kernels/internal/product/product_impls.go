@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
 	"github.com/graphrun/graphrun/kernels/internal/multiply"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,7 +37,7 @@ func productImpls(describe func(call *graph.Call) (*contraction, error)) []graph
 
 // productImpl is the implementation of an op by an algorithm. Its methods are the functions of a [graph.Impl]. The cost
 // of a call has two parts. Method work returns the cost for row-major operands. Method read returns the additional cost
-// of another layout of an operand. A cost (graph.Work) is a sum of units of work at named rates, such as
+// of another layout of an operand. A cost (pricing.Work) is a sum of units of work at named rates, such as
 // multiply.RatePackRow.
 type productImpl struct {
 	algorithm gemm.Algorithm
@@ -61,7 +62,7 @@ func (impl *productImpl) walks(call *graph.Call, candidates []tensor.Order) []gr
 
 // read implements [graph.Impl.Read]. It returns the cost of reading an operand in the given layout minus the cost of
 // reading it in row-major order. It returns false if the algorithm does not support the layout.
-func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (work graph.Work,
+func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layout tensor.Meta) (work pricing.Work,
 	ok bool) {
 	isPackedOnce := call.IsConstant(operand) && impl.algorithm == gemm.Tiled
 	if layout.IsContiguous() || isPackedOnce {
@@ -92,7 +93,7 @@ func (impl *productImpl) read(call *graph.Call, _ graph.Walk, operand int, layou
 }
 
 // replacePacking replaces the cost of packing a number of elements at rate `from` by the cost at rate `to`.
-func replacePacking(work *graph.Work, from, to string, elements float64) {
+func replacePacking(work *pricing.Work, from, to string, elements float64) {
 	if from != to {
 		addPacking(work, to, elements)
 		addPacking(work, from, -elements)
@@ -100,8 +101,8 @@ func replacePacking(work *graph.Work, from, to string, elements float64) {
 }
 
 // work implements [graph.Impl.Work].
-func (impl *productImpl) work(call *graph.Call, walk graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1}
+func (impl *productImpl) work(call *graph.Call, walk graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1}
 	call.AddStreamed(&work)
 	rowMajorCall := rowMajor(call)
 	rowMajorCall.Out = []tensor.Meta{walk.ResultLayout(0, call.Out[0])}
@@ -113,7 +114,7 @@ func (impl *productImpl) work(call *graph.Call, walk graph.Walk) graph.Work {
 
 // addWork adds the cost of computing the products of a call by an algorithm to work. Batch dimensions are first merged
 // into m or n if possible: [8, 16, k] times [k, n] becomes [128, k] times [k, n].
-func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, work *graph.Work) {
+func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, work *pricing.Work) {
 	merged := product.merged()
 	entries, dtype := float64(merged.entries()), call.Out[0].DType
 	macs := float64(merged.m) * float64(merged.n) * float64(merged.k)
@@ -137,7 +138,7 @@ func (product *contraction) addWork(call *graph.Call, algorithm gemm.Algorithm, 
 
 // addTiledWork adds the work of the products by gemm.Tiled, and of packing their operands. The contraction must be
 // merged.
-func (product *contraction) addTiledWork(call *graph.Call, work *graph.Work) {
+func (product *contraction) addTiledWork(call *graph.Call, work *pricing.Work) {
 	entries, dtype := float64(product.entries()), call.Out[0].DType
 	aIsConstant, bIsConstant := call.IsConstant(product.aOperand), call.IsConstant(product.bOperand)
 	// AddStreamed has counted results as Dense and constant operands as DenseConstants. But the stores of a tile do not
@@ -177,7 +178,7 @@ func (product *contraction) packingRates(call *graph.Call) (a, b string) {
 
 // addPacking adds the cost of packing a number of elements. rate is the name of the rate, or empty if nothing is
 // packed.
-func addPacking(work *graph.Work, rate string, elements float64) {
+func addPacking(work *pricing.Work, rate string, elements float64) {
 	if rate != "" {
 		work.AddUnits(rate, elements)
 	}

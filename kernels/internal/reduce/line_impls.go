@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -41,8 +42,8 @@ func (o lineOp) impls() []graph.Impl {
 	impl := func(name, doc string, direction graph.RowDirection) graph.Impl {
 		return graph.Impl{
 			Name: name, Doc: doc,
-			Work: func(c *graph.Call, walk graph.Walk) graph.Work { return o.work(c, direction, walk, opCounts) },
-			Read: func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (graph.Work, bool) {
+			Work: func(c *graph.Call, walk graph.Walk) pricing.Work { return o.work(c, direction, walk, opCounts) },
+			Read: func(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (pricing.Work, bool) {
 				return o.readWork(c, direction, walk, operand), true
 			},
 			Lower: func(c *graph.Call) (*graph.Kernel, error) {

@@ -5,6 +5,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/axes"
 	"github.com/graphrun/graphrun/internal/loops"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -26,8 +27,8 @@ const columnLanes = 16
 // work returns the work of the op for an operand in the layout of the result. readWork adds the work of other layouts.
 // The argument opCounts calls o.opCounts once and caches the results, because o.opCounts builds the expression.
 func (o lineOp) work(c *graph.Call, direction graph.RowDirection, walk graph.Walk,
-	opCounts func() (counts fusion.OpCounts, isCompiled bool)) graph.Work {
-	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
+	opCounts func() (counts fusion.OpCounts, isCompiled bool)) pricing.Work {
+	work, out := pricing.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 	c.AddStreamed(&work) // reads the operands and writes the results
 	line, run, err := o.lineAndRun(c, direction, out, out)
 	if err != nil {
@@ -55,14 +56,14 @@ func (o lineOp) work(c *graph.Call, direction graph.RowDirection, walk graph.Wal
 
 // readWork returns the work of reading the operand in another layout than the layout of the result.
 func (o lineOp) readWork(c *graph.Call, direction graph.RowDirection, walk graph.Walk,
-	operand tensor.Meta) (work graph.Work) {
+	operand tensor.Meta) (work pricing.Work) {
 	_, run, _ := o.lineAndRun(c, direction, operand, walk.ResultLayout(0, c.Out[0]))
 	addStridedAccess(&work, operand, run)
 	return work
 }
 
 // addStridedAccess adds the cost of the copies of an operand with the given layout if its runs are not contiguous.
-func addStridedAccess(work *graph.Work, operand tensor.Meta, run axes.Axis) {
+func addStridedAccess(work *pricing.Work, operand tensor.Meta, run axes.Axis) {
 	if isContiguous := run.Size == 1 || run.InStride == operand.DType.Size(); !isContiguous {
 		work.AddUnits(lineStrided, float64(operand.Numel()))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -130,8 +131,8 @@ func newGridSampling(c *graph.Call, layout tensor.Meta) *gridSampling {
 // gridWork returns the work of a call. The work depends neither on the walk (the order of loops) nor on the values of
 // the grid. For large operands, random positions take up to 1.6 times as long as smooth positions. The estimate is
 // between these times.
-func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
-	work := graph.Work{StartedSteps: 1, Flops: gridFlops(c)}
+func gridWork(c *graph.Call, _ graph.Walk) pricing.Work {
+	work := pricing.Work{StartedSteps: 1, Flops: gridFlops(c)}
 	c.AddStreamed(&work)
 	mode, out := kit.Attrs[*gridSamplerAttrs](c).InterpolationMode, c.Out[0]
 	if out.Numel() == 0 {
@@ -161,7 +162,7 @@ func gridWork(c *graph.Call, _ graph.Walk) graph.Work {
 	// The operand is copied to quads, and blocks of results are transposed. Random reads of quads take about twice as
 	// long as writes, so one write and one read count as 3*copiedBytes.
 	copiedBytes := float64(operand.Numel() / operand.Shape[1] * lanes * elemBytes)
-	work.Bytes[graph.Tiled] = float64(operand.Bytes()) + float64(3*copiedBytes) + float64(out.Bytes())
+	work.Bytes[pricing.Tiled] = float64(operand.Bytes()) + float64(3*copiedBytes) + float64(out.Bytes())
 	return work
 }
 

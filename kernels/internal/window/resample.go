@@ -6,6 +6,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -69,8 +70,8 @@ func resampleImpls(resamplingOf func(c *graph.Call) (*resampling, error)) []grap
 			}
 			return resample.compile(c)
 		},
-		Work: func(c *graph.Call, walk graph.Walk) graph.Work {
-			work := graph.Work{StartedSteps: 1}
+		Work: func(c *graph.Call, walk graph.Walk) pricing.Work {
+			work := pricing.Work{StartedSteps: 1}
 			c.AddStreamed(&work)
 			if resample, err := resamplingOf(c); err == nil {
 				resample.addWork(&work, c.Meta(0).Shape, walk.ResultLayout(0, c.Out[0]))

@@ -2,6 +2,7 @@ package window
 
 import (
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -20,7 +21,7 @@ const (
 
 // addWork adds the work of the kernel to the given work. shape is the shape of the operand, and out is the result with
 // its layout.
-func (r *resampling) addWork(work *graph.Work, shape []int, out tensor.Meta) {
+func (r *resampling) addWork(work *pricing.Work, shape []int, out tensor.Meta) {
 	if out.Numel() == 0 || out.Rank() == 0 {
 		return
 	}
@@ -41,7 +42,7 @@ func (r *resampling) addWork(work *graph.Work, shape []int, out tensor.Meta) {
 		elements := float64(rows * float64(pass.inner))
 		work.Flops += 2 * float64(elements*taps)
 		if i < len(passes)-1 {
-			work.Bytes[graph.Dense] += float64(2 * elements * size)
+			work.Bytes[pricing.Dense] += float64(2 * elements * size)
 		}
 		if pass.inner < minRowElements {
 			work.AddUnits(graph.GoSimple, elements*taps*gatheredTapOps)

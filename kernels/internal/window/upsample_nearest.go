@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/kernels/internal/copies"
 	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -119,29 +120,29 @@ func nearestIndices(c *graph.Call, shape []int) (row, col func(i int) int) {
 func hasContiguousPixels(value tensor.Meta) bool { return value.Strides[1] == 1 && value.Shape[1] > 1 }
 
 // nearestWork returns the work for an operand with the layout of the result, which the walk gives.
-func nearestWork(c *graph.Call, walk graph.Walk) graph.Work {
-	work, out := graph.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
+func nearestWork(c *graph.Call, walk graph.Walk) pricing.Work {
+	work, out := pricing.Work{StartedSteps: 1}, walk.ResultLayout(0, c.Out[0])
 	addNearestWork(&work, out, hasContiguousPixels(out))
 	return work
 }
 
 // addNearestWork adds the work of copying all elements of the result: whole pixels if copiesPixels is set, otherwise
 // single elements.
-func addNearestWork(work *graph.Work, out tensor.Meta, copiesPixels bool) {
+func addNearestWork(work *pricing.Work, out tensor.Meta, copiesPixels bool) {
 	if !copiesPixels {
 		work.AddUnits(resizeElement, float64(out.Numel()))
 		return
 	}
-	work.Bytes[graph.Copied] += 2 * float64(out.Bytes())
+	work.Bytes[pricing.Copied] += 2 * float64(out.Bytes())
 	work.AddUnits(resizePixel, float64(out.Numel()/out.Shape[1]))
 }
 
 // nearestRead returns the additional work for an operand with a given layout. If the result has contiguous pixels and
 // the operand does not, elements are copied one by one. Otherwise there is no additional work. ok is true, because the
 // kernel supports any layout.
-func nearestRead(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work graph.Work, ok bool) {
+func nearestRead(c *graph.Call, walk graph.Walk, _ int, operand tensor.Meta) (work pricing.Work, ok bool) {
 	if out := walk.ResultLayout(0, c.Out[0]); hasContiguousPixels(out) && !hasContiguousPixels(operand) {
-		var pixels graph.Work
+		var pixels pricing.Work
 		const copiesElements, copiesPixels = false, true
 		addNearestWork(&work, out, copiesElements)
 		addNearestWork(&pixels, out, copiesPixels)

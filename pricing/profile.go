@@ -1,4 +1,7 @@
-package machine
+// Package pricing predicts how long work takes. A [Profile] holds the rates of a machine, such as picoseconds for each
+// byte and multiply-add. [Work] counts what an implementation does in these units, and [Profile.PricePS] is the price.
+// Profiles of four instruction sets are shipped; graphrun calibrate measures that of a machine.
+package pricing
 
 import (
 	"maps"
@@ -7,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
@@ -100,15 +104,6 @@ func (c Curve) At(bytes float64) float64 {
 	return c[len(c)-1].PS
 }
 
-// Sizes in bytes. They are not part of a profile.
-const (
-	L1Bytes = 32 << 10 // a typical L1 data cache
-	L2Bytes = 1 << 20  // a typical L2 cache
-	// NonTemporalMinBytes is the minimum size of a result for which non-temporal stores are faster. The result and its
-	// operands then exceed the last-level cache.
-	NonTemporalMinBytes = 16 << 20
-)
-
 // Defaults of Profile.ChunkNS, ShareNS and WakeNS in nanoseconds, measured on a Zen 5 desktop.
 const (
 	DefaultChunkNS = 425
@@ -118,9 +113,9 @@ const (
 
 // SharedDefaultProfile returns the shipped profile for the instruction set in use: the rates for a machine that was
 // not measured. It is shared and must not be changed.
-func SharedDefaultProfile() *Profile { return shippedProfiles[HostFeatures().Name()]() }
+func SharedDefaultProfile() *Profile { return shippedProfiles[machine.HostFeatures().Name()]() }
 
-// shippedProfiles are the shipped profiles by [Features.Name].
+// shippedProfiles are the shipped profiles by the names of sets of instructions.
 var shippedProfiles = map[string]func() *Profile{
 	"portable": sync.OnceValue(func() *Profile { return shippedProfile("portable") }),
 	"avx2":     sync.OnceValue(func() *Profile { return shippedProfile("avx2") }),

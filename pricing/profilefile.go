@@ -1,22 +1,19 @@
-package machine
+package pricing
 
 import (
-	"bufio"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
@@ -31,7 +28,7 @@ func shippedProfile(name string) *Profile {
 		p, err = ParseProfile(text)
 	}
 	if err != nil {
-		panic("machine: the profile of " + name + ": " + err.Error())
+		panic("pricing: the profile of " + name + ": " + err.Error())
 	}
 	return p
 }
@@ -50,7 +47,7 @@ func ReadProfile(path string) (*Profile, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxProfileBytes {
-		return nil, errors.New("not a machine profile: want a file of at most " + Bytes(maxProfileBytes))
+		return nil, errors.New("not a machine profile: want a file of at most " + machine.Bytes(maxProfileBytes))
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -178,26 +175,11 @@ func (p *Profile) Digest() string {
 	if p == nil || p == SharedDefaultProfile() {
 		return shippedDigest()
 	}
-	return DigestOfJSON(p)
+	return machine.DigestOfJSON(p)
 }
 
 // shippedDigest returns the digest of the shipped profile for the instruction set in use.
-var shippedDigest = sync.OnceValue(func() string { return DigestOfJSON(SharedDefaultProfile()) })
-
-// DigestOfJSON returns the sha256 of a value's canonical JSON (RFC 8785) in hexadecimal, or "" if JSON cannot represent
-// the value.
-func DigestOfJSON(v any) string {
-	text, err := json.Marshal(v, json.Deterministic(true))
-	if err != nil {
-		return ""
-	}
-	canonical := jsontext.Value(text)
-	if canonical.Canonicalize() != nil {
-		return ""
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:])
-}
+var shippedDigest = sync.OnceValue(func() string { return machine.DigestOfJSON(SharedDefaultProfile()) })
 
 // Shipped reports whether the profile equals the shipped profile for the instruction set in use. It returns true for a
 // nil profile.
@@ -210,7 +192,7 @@ func ProfilePath() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("profile-%s-%v-%d.json", slug(CPUName()), HostFeatures().Name(), ProfileVersion)
+	name := fmt.Sprintf("profile-%s-%v-%d.json", slug(machine.CPUName()), machine.HostFeatures().Name(), ProfileVersion)
 	return filepath.Join(dir, "graphrun", name), nil
 }
 
@@ -220,26 +202,4 @@ func slug(s string) string {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
 	return strings.Join(words, "-")
-}
-
-// CPUName returns the processor's name. On Linux the name includes the model. If the name is unknown, CPUName returns
-// the architecture.
-func CPUName() string {
-	file, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	defer file.Close()
-	found := map[string]string{}
-	for scanner := bufio.NewScanner(file); scanner.Scan() && scanner.Text() != ""; { // the first processor
-		if key, value, ok := strings.Cut(scanner.Text(), ":"); ok {
-			found[strings.TrimSpace(key)] = strings.TrimSpace(value)
-		}
-	}
-	name := found["model name"]
-	if name == "" {
-		return runtime.GOARCH
-	}
-	// Virtual machines use one name for several generations.
-	return fmt.Sprintf("%s (family %s, model %s)", name, found["cpu family"], found["model"])
 }

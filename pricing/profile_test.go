@@ -1,4 +1,4 @@
-package machine
+package pricing
 
 import (
 	"math"
@@ -6,13 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/graphrun/graphrun/internal/machine"
 )
 
 // TestShippedProfiles checks that all shipped profiles price the same kernels.
 func TestShippedProfiles(t *testing.T) {
-	for _, set := range []Features{Portable, AVX2, AVX512, NEON} {
+	for _, set := range []machine.Features{machine.Portable, machine.AVX2, machine.AVX512, machine.NEON} {
 		p := shippedProfiles[set.Name()]()
-		if p.Instructions != set.Name() || p.Measured != "" || p.Estimated != (set == NEON) {
+		if p.Instructions != set.Name() || p.Measured != "" || p.Estimated != (set == machine.NEON) {
 			t.Errorf("%v: %s, measured %q, estimated %v", set, p.Instructions, p.Measured, p.Estimated)
 		}
 		for name := range shippedProfiles["avx512"]().Kernels {
