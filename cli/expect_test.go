@@ -41,7 +41,8 @@ func TestExpectDifference(t *testing.T) {
 		changed := strings.Replace(string(text), add, strings.Replace(add, c.from, c.to, 1), 1)
 		r := call(t, "infer", graph, "--expect", write(t, "e.json", changed))
 		want := graph + `:25:3: node "add" (add): ` + c.want + "\n" +
-			`by the rule "permutation": nothing was sorted: ` + "fast set-up channels_last: all operands have one shape and are channels-last, and so is the result\n"
+			`by the rule "permutation": nothing was sorted: fast set-up channels_last: all operands ` +
+			"have one shape and are channels-last, and so is the result\n"
 		if r.code != exit.CodeFailed || r.out != "29 of 30 values as PyTorch\n" || r.errors != want {
 			t.Errorf("%s: exit %d, %s%s\nwant %s", c.to, r.code, r.out, r.errors, want)
 		}

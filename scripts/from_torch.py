@@ -23,7 +23,6 @@ import argparse
 import ast
 import collections
 import importlib
-import importlib.util
 import inspect
 import json
 import math
@@ -124,7 +123,7 @@ class Trace(TorchDispatchMode):
         super().__init__()
         self.ops, self.nodes, self.constants, self.strides = ops, [], {}, {}
         self.values, self.owners, self.kept, self.used = {}, {}, [], set()
-        self.parameters, self.path = {}, [""]
+        self.parameters, self.path, self.whole = {}, [""], None  # whole: the op that is being decomposed
         self.decomposed, self.missing, self.fixed, self.mapped = (collections.Counter() for _ in range(4))
 
     def unique(self, name):
@@ -172,6 +171,8 @@ class Trace(TorchDispatchMode):
             op = op[:-1]
         if op.startswith(("empty", "new_empty")):
             return "empty_strided", {}
+        if op.startswith(("reflection_pad", "replication_pad")):
+            return "pad", {"padding": "pad"}
         if op == "fill" and isinstance(given["value"], torch.Tensor):
             return "copy", {}
         op, changes = RENAMED.get(op, (op, {}))
@@ -200,6 +201,8 @@ class Trace(TorchDispatchMode):
                 attrs[new] = spelled(v)
         while inputs and inputs[-1] is None:
             inputs.pop()
+        if op == "pad":
+            attrs["mode"] = "reflect" if "reflection" in str(func) else "replicate"
         if op == "full":
             attrs.setdefault("size", list(result.shape))
         if not inputs and "dtype" in self.ops.get(op, ()):
@@ -211,9 +214,12 @@ class Trace(TorchDispatchMode):
         given = dict(zip((a.name for a in arguments), args), **(kwargs or {}))
         op, changes = self.resolve(func, given)
         if op not in self.ops and func in decomposition_table:
+            outer, self.whole = self.whole, self.whole or func
             self.decomposed[str(func)] += 1
             with self:
-                return decomposition_table[func](*args, **(kwargs or {}))
+                result = decomposition_table[func](*args, **(kwargs or {}))
+            self.whole = outer
+            return result
         written = [t for a in arguments if a.alias_info and a.alias_info.is_write for t in flat([given.get(a.name)])]
         operands = flat(list(given.values()))
         for t in operands:  # before the call, because it may change the tensor
@@ -230,8 +236,8 @@ class Trace(TorchDispatchMode):
             given.pop("out", None)
             self.mapped[str(func), op] += 1
             inputs, attrs = self.convert(func, op, changes, given, results[0])
-            self.missing.update(["aten::%s" % op] if op not in self.ops else
-                                ["attribute %s of aten::%s" % (a, op) for a in attrs if a not in self.ops[op]])
+            self.missing.update([str(self.whole or func)] if op not in self.ops else
+                                ["attribute %s of %s" % (a, func) for a in attrs if a not in self.ops[op]])
             if torch.Tag.inplace_view in func.tags:
                 source = self.values[id(results[0])][0]
                 self.bind(self.node(op, inputs, attrs)[0], results[0], func, source)
@@ -339,7 +345,7 @@ def export(module, inputs, path, values=False):
     before = [x.clone() for x in flat(inputs)] if values else []
     t, input_names, output_names, outputs = trace(module.eval(), inputs)
     if t.missing:
-        raise Missing("graphrun has no " + "; no ".join("%s (%d calls)" % m for m in sorted(t.missing.items())))
+        raise Missing("graphrun has no " + ", no ".join("%s (calls: %d)" % m for m in sorted(t.missing.items())))
     base = os.path.splitext(path)[0]
     needed, nodes = set(output_names.values()), []
     for n in reversed(t.nodes):
@@ -376,9 +382,10 @@ def load(spec, options):
     where, _, name = spec.partition(":")
     if where.endswith(".py"):
         sys.path.insert(0, os.path.dirname(os.path.abspath(where)))
-        found = importlib.import_module(os.path.basename(where)[:-3])
-    else:
-        found = importlib.import_module(where)
+    try:
+        found = importlib.import_module(os.path.basename(where)[:-3] if where.endswith(".py") else where)
+    except ModuleNotFoundError as e:
+        raise SystemExit("from_torch.py: %s: %s" % (spec, e))
     if not callable(getattr(found, name, None)):
         raise SystemExit("from_torch.py: %s has no function %r" % (where, name))
     torch.manual_seed(0)

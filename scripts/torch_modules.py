@@ -50,7 +50,8 @@ def views():
         wide = x[:, None, :, -1].expand(2, 4, 3) + x.select(2, 0).unsqueeze(1)
         empty = x[:, 3:] @ torch.ones(4, 0)
         return [*parts, flat, square.reshape(4, 2, 3, 1).squeeze(3), copied, table, one, *same, wide, empty,
-                torch.roll(x, 1, 0), x.mT.tril(), image.mean((2, 3), keepdim=True) + image, F.pad(image, (1, 0, 2, 1)), x.unfold(2, 2, 1)]
+                torch.roll(x, 1, 0), x.mT.tril(),
+                image.mean((2, 3), keepdim=True) + image, F.pad(image, (1, 0, 2, 1)), x.unfold(2, 2, 1)]
     return Function(f), (torch.randn(2, 3, 4), torch.randn(2, 4, 3),
                          torch.randn(2, 3, 2, 4).contiguous(memory_format=torch.channels_last))
 
