@@ -30,6 +30,7 @@ type flags struct {
 	ext                      *command.Extensions
 	json, keepGoing, classes bool
 	dims                     []string
+	expect                   string // a file of PyTorch's strides; "" means none
 }
 
 // Command returns the command infer.
@@ -54,10 +55,15 @@ for which a minimum of 2 in the file would remove guards.
 If a shape depends on data, infer prints the dtype, and the sizes and strides that are known. u0, u1, ...
 are sizes that only the run determines; different names may stand for equal sizes. "?" means unknown (in
 JSON null, and "dynamic" is true). The graph then runs in segments, which graphrun plan shows; the last
-column is the segment that computes a value.`,
+column is the segment that computes a value.
+
+--expect compares dtypes, shapes, strides, offsets and aliases with those that PyTorch gave the same module
+(scripts/from_torch.py writes both files), prints how many values are equal, and fails with the first value
+that differs and the rule that decided its layout. Strides of dimensions of size 1 must be equal, too.`,
 		Example: `  graphrun infer examples/models/stride_rules.json
   graphrun infer model.json --json --keep-going
-  graphrun infer model.json --dim N=16`,
+  graphrun infer model.json --dim N=16
+  graphrun infer resnet18.json --expect resnet18.strides.json`,
 		Args:              command.OneFile,
 		ValidArgsFunction: command.CompleteGraph,
 		RunE: exit.WithExitCode(func(cmd *cobra.Command, args []string) error {
@@ -69,6 +75,11 @@ column is the segment that computes a value.`,
 		"and infer the other nodes")
 	cmd.Flags().BoolVar(&f.classes, "classes", false, "infer all classes of unknown sizes, if there are at most 16, "+
 		"instead of the class of the assumed sizes")
+	cmd.Flags().StringVar(&f.expect, "expect", "", "compare with the strides in this file, which "+
+		"scripts/from_torch.py writes, and print no table")
+	cmd.MarkFlagsMutuallyExclusive("expect", "json")
+	cmd.MarkFlagsMutuallyExclusive("expect", "keep-going")
+	cmd.MarkFlagsMutuallyExclusive("expect", "classes")
 	command.DimFlag(cmd, &f.dims)
 	return cmd
 }
@@ -95,6 +106,9 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	}
 	if inferred.graph == nil && !f.json { // the JSON document has the mistakes of such a graph
 		return err
+	}
+	if f.expect != "" {
+		return compare(cmd, inferred.graph, f.expect)
 	}
 	printErr := job.Do(progress.Printing, func() error {
 		out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
