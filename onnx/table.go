@@ -16,6 +16,13 @@ const microsoftDomain = "com.microsoft"
 // mlDomain is the domain of classical machine learning: trees, linear models, support vector machines, encoders.
 const mlDomain = "ai.onnx.ml"
 
+// insteadOf tells what to do in place of operators that are loops with a model as their body. In a graph, such a loop
+// could not tell its caller about a token before the last one is found.
+var insteadOf = map[string]string{"com.microsoft.BeamSearch": generationInGo, "com.microsoft.GreedySearch": generationInGo,
+	"com.microsoft.Sampling": generationInGo, "com.microsoft.WhisperBeamSearch": generationInGo}
+
+const generationInGo = "run the decoder, a graph of its own, in a loop in Go: see examples/decode"
+
 // stringOperators has the operators that accept strings. In the graph, strings are int64 codes ([convert.Table]).
 var stringOperators = map[string]bool{
 	// All int64 results are codes of strings.
