@@ -89,7 +89,6 @@ var restrictions = map[string][]string{
 	"QuantizeLinear":   {"quantized elements of 4, 8 and 16 bits"},
 	"RMSNormalization": {"stash_type 1"},
 	"SequenceMap":      {"sequences of known length"},
-	"TfIdfVectorizer":  {"no strings"},
 	"com.microsoft.Attention": {"no do_rotary", "no past_present_share_buffer",
 		"masks of at most three dimensions"},
 	"com.microsoft.DynamicQuantizeLSTM": {"only weights are quantized: other operands are not rounded to bytes"},

@@ -31,6 +31,7 @@ var stringOperators = map[string]bool{
 	"Concat": true, "Split": true, "Slice": true, "Gather": true, "GatherElements": true,
 	"GatherND": true, "Compress": true, "Where": true, "ai.onnx.ml.ArrayFeatureExtractor": true,
 	// The int64 results are numbers, or the converter marks the results that are codes.
-	"If": false, "Loop": false, "Equal": false, "Shape": false, "Size": false, "ai.onnx.ml.LabelEncoder": false,
+	"If": false, "Loop": false, "Equal": false, "Shape": false, "Size": false,
+	"TfIdfVectorizer": false, "ai.onnx.ml.LabelEncoder": false,
 	"ai.onnx.ml.CategoryMapper": false, "ai.onnx.ml.OneHotEncoder": false, "ai.onnx.ml.DictVectorizer": false,
 	"ai.onnx.ml.CastMap": false}
