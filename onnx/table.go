@@ -18,8 +18,10 @@ const mlDomain = "ai.onnx.ml"
 
 // insteadOf tells what to do in place of operators that are loops with a model as their body. In a graph, such a loop
 // could not tell its caller about a token before the last one is found.
-var insteadOf = map[string]string{"com.microsoft.BeamSearch": generationInGo, "com.microsoft.GreedySearch": generationInGo,
-	"com.microsoft.Sampling": generationInGo, "com.microsoft.WhisperBeamSearch": generationInGo}
+var insteadOf = map[string]string{
+	"com.microsoft.BeamSearch": generationInGo, "com.microsoft.GreedySearch": generationInGo,
+	"com.microsoft.Sampling": generationInGo, "com.microsoft.WhisperBeamSearch": generationInGo,
+}
 
 const generationInGo = "run the decoder, a graph of its own, in a loop in Go: see examples/decode"
 

@@ -12,7 +12,8 @@ import (
 // rows. An expert is two linear layers, fc1 and fc2, with an activation between them. Each token, a row of operand 0,
 // goes to the k experts with the greatest scores (operand 1). Its result is the sum of their results, weighted by the
 // softmax of these k scores or, with router_weights, by the numbers of these experts. For example, with 8 experts and
-// k = 2, scores of which the experts 5 and 1 have the greatest, 3.0 and 1.0, give 0.88 of expert 5 and 0.12 of expert 1.
+// k = 2, scores of which the experts 5 and 1 have the greatest, 3.0 and 1.0, give 0.88 of expert 5 and 0.12 of
+// expert 1.
 //
 // An expert to which no token goes is not computed. The others are computed for all tokens, with weight 0 for those
 // that do not go there: a run of one token, as in decoding, does no needless work.
@@ -144,7 +145,8 @@ func (l *expertLayer) apply(n *node, x *value, operands []*value) (y *value, res
 	if l.bias != nil {
 		bias, rest = rest[0], rest[1:]
 	}
-	return n.Op("linear_blocks", graph.Attrs{"bits": l.bits, "block_size": l.blockSize}, x, weight, scale, zero, bias), rest
+	attrs := graph.Attrs{"bits": l.bits, "block_size": l.blockSize}
+	return n.Op("linear_blocks", attrs, x, weight, scale, zero, bias), rest
 }
 
 // expertResult applies fc1, the activation and fc2 to each token. fc3 is a factor of the activation's result or, for
@@ -167,7 +169,10 @@ func expertResult(n *node, tokens *value, layers [3]*expertLayer, operands []*va
 	return y
 }
 
-// expertActivation applies the attribute activation_type. The function swiglu is gate*sigmoid(alpha*gate) * (linear+beta),
+// expertActivation applies the attribute activation_type. The function swiglu is
+//
+//	gate * sigmoid(alpha*gate) * (linear + beta)
+//
 // where the attribute swiglu_limit bounds gate from above, and linear on both sides. The attribute swiglu_fusion tells
 // where the numbers are: 0: gate is h and linear is factor, 1: they alternate in h, 2: they are the halves of h.
 func expertActivation(n *node, h, factor *value) *value {
