@@ -105,7 +105,8 @@ func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, e
 	labels := d.graph.Labels[v.Name]
 	switch {
 	case labels.Strings != nil && arrays.IsText(t.Meta, v):
-		return arrays.Encode(t, labels, t.Shape[:t.Rank()-1]) // the last dimension has the characters
+		t, _, err = arrays.Encode(t, labels, t.Shape[:t.Rank()-1]) // the last dimension has the characters
+		return t, err
 	case !arrays.IsCompatible(t.DType, v.Meta.DType):
 		return nil, fmt.Errorf("input %q: the array has dtype %v, want %v", v.Name, t.DType, v.Meta.DType)
 	}

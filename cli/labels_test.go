@@ -79,6 +79,42 @@ maps  float32  [3,2]  strides [2,1]  maps {a: 2, b: 1}, {a: -0, b: 1}, {a: 1, b:
 	require.Contains(t, r.errors, "graph files have no strings and maps; the results colour, maps, word are numbers")
 }
 
+// TestUnknownStrings runs a model that moves and compares strings that it does not know, and reads its .npz file.
+func TestUnknownStrings(t *testing.T) {
+	info := func(name string, of onnxpb.DataType) *onnxpb.ValueInfoProto {
+		shape := &onnxpb.TensorShapeProto{Dim: []*onnxpb.Dimension{{DimParam: "N"}}}
+		return &onnxpb.ValueInfoProto{Name: name,
+			Type: &onnxpb.TypeProto{TensorType: &onnxpb.TensorType{ElemType: int32(of), Shape: shape}}}
+	}
+	path := write(t, "m.onnx", string(onnxpb.Marshal(&onnxpb.ModelProto{IrVersion: 8,
+		OpsetImport: []*onnxpb.OperatorSetIDProto{{Version: 19}},
+		Graph: &onnxpb.GraphProto{
+			Node: []*onnxpb.NodeProto{
+				{Name: "c", OpType: "Concat", Input: []string{"x", "y"}, Output: []string{"c"},
+					Attribute: []*onnxpb.AttributeProto{{Name: "axis", Type: onnxpb.AttributeInt}}},
+				{Name: "e", OpType: "Equal", Input: []string{"x", "y"}, Output: []string{"e"}}},
+			Input:  []*onnxpb.ValueInfoProto{info("x", onnxpb.String), info("y", onnxpb.String)},
+			Output: []*onnxpb.ValueInfoProto{info("c", onnxpb.String), info("e", onnxpb.Bool)},
+		}})))
+	args := []string{"run", path, "--outputs", filepath.Join(t.TempDir(), "out.npz")}
+	for name, texts := range map[string][]string{"x": {"ab", "ä"}, "y": {"ab", "b"}} {
+		file, err := os.Create(filepath.Join(t.TempDir(), name+".npy"))
+		require.NoError(t, err)
+		require.NoError(t, npz.WriteStrings(file, texts, []int{2}))
+		require.NoError(t, file.Close())
+		args = append(args, "--input", name+"="+file.Name())
+	}
+	require.Contains(t, succeed(t, args...), `strings "ab", "ä", "ab", "b"`)
+	out, err := npz.ReadFile(args[3])
+	require.NoError(t, err)
+	list, err := npz.Strings(out["c"])
+	require.NoError(t, err)
+	require.Equal(t, []string{"ab", "ä", "ab", "b"}, list)
+	equal, err := tensor.ToSlice[bool](out["e"])
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false}, equal)
+}
+
 // TestStringsForNumbers checks that an input of numbers rejects strings.
 func TestStringsForNumbers(t *testing.T) {
 	path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "int64", "shape": [2]}],

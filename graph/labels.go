@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"strconv"
 	"sync"
@@ -15,13 +16,15 @@ import (
 // Labels describes an input or output of a graph ([Graph.Labels]) whose numbers represent strings, or whose rows
 // represent maps. The zero Labels means that the numbers represent only themselves.
 type Labels struct {
-	// Strings is nil, or the list of strings. An element of the tensor is an int64: the index of a string in the list.
-	// In an input, -1 represents every string that is not in the list.
+	// Strings is nil, or the list of strings. An element of the tensor is an int64: the index of a string in the list, or
+	// the negative code of another string: see [Code].
 	Strings []string
 	// StringKeys or IntKeys are the keys of maps. A row of the tensor, along its last dimension, has the values of a
 	// map.
 	StringKeys []string
 	IntKeys    []int64
+
+	others map[int64]string // by code: the strings of Labels.With that are not in Strings
 }
 
 // IsMap reports whether rows represent maps.
@@ -48,17 +51,52 @@ func (l Labels) Codes() map[string]int64 {
 	return codes
 }
 
+// codeSeed determines the codes of strings that no list has. It differs between processes, so that nobody can prepare
+// strings of equal codes.
+var codeSeed = maphash.MakeSeed()
+
+// Code returns the code of a string, where codes is the result of [Labels.Codes]: its index in Strings or, for another
+// string, a negative hash of 63 bits. Equal strings have equal codes in all tensors of the process. Different strings
+// have different codes, except for those not in Strings with a probability of 2^-63 for each pair.
+func Code(codes map[string]int64, s string) int64 {
+	if code, ok := codes[s]; ok {
+		return code
+	}
+	return -1 - int64(maphash.String(codeSeed, s)>>1)
+}
+
+// With returns labels that also decode the codes of the strings in texts: the strings of the inputs of a run, which its
+// outputs may have. Codes of further strings decode to no string.
+func (l Labels) With(texts []string) Labels {
+	if l.Strings == nil || len(texts) == 0 {
+		return l
+	}
+	codes, others := l.Codes(), map[int64]string{}
+	for _, s := range texts {
+		if code := Code(codes, s); code < 0 {
+			others[code] = s
+		}
+	}
+	l.others = others
+	return l
+}
+
+// text returns the string that a code represents.
+func (l Labels) text(code int64) (text string, ok bool) {
+	if code >= 0 && code < int64(len(l.Strings)) {
+		return l.Strings[code], true
+	}
+	text, ok = l.others[code]
+	return text, ok
+}
+
 // Encode returns a new int64 tensor whose elements, in row-major order, represent the strings. It returns the errors of
 // [tensor.FromSlice].
 func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
 	codes := l.Codes()
 	data := make([]int64, len(list))
 	for i, s := range list {
-		code, ok := codes[s]
-		if !ok {
-			code = -1
-		}
-		data[i] = code
+		data[i] = Code(codes, s)
 	}
 	return tensor.FromSlice(data, shape...)
 }
@@ -98,10 +136,11 @@ func (l Labels) Each(t *tensor.Tensor, visit func(i int, s string) error) error 
 	return t.EachBlock(blockBytes, func(block []byte) error {
 		for ; len(block) > 0; block = block[codeBytes:] {
 			code := int64(binary.NativeEndian.Uint64(block))
-			if code < 0 || code >= int64(len(l.Strings)) {
+			text, ok := l.text(code)
+			if !ok {
 				return fmt.Errorf("element %d is %d, which stands for no string of the model", i, code)
 			}
-			if err := visit(i, l.Strings[code]); err != nil {
+			if err := visit(i, text); err != nil {
 				return err
 			}
 			i++

@@ -251,9 +251,9 @@ type Entry struct {
 	// Strings, if not nil, replaces the elements of Tensor by strings, in row-major order. They are written in the
 	// format of [WriteStrings].
 	Strings []string
-	// Dictionary, if not nil, replaces the elements of Tensor, which is int64, by strings, too: the elements are indices
-	// of the strings in Dictionary.
-	Dictionary []string
+	// EachString, if not nil, replaces the elements of Tensor by strings, too: it calls visit with each string, in row-major
+	// order, until visit returns an error. It is called more than once.
+	EachString func(visit func(s string) error) error
 }
 
 // EntriesOf returns the arrays of a map sorted by name.
@@ -285,8 +285,8 @@ func WriteNPZ(w io.Writer, entries []Entry) error {
 		file, err := archive.CreateHeader(&zip.FileHeader{Name: entry.Name + ".npy", Method: zip.Store})
 		switch {
 		case err != nil:
-		case entry.Dictionary != nil:
-			err = writeIndexed(file, entry.Dictionary, entry.Tensor)
+		case entry.EachString != nil:
+			err = writeStrings(file, entry.Tensor.Shape, entry.EachString)
 		case entry.Strings != nil:
 			err = WriteStrings(file, entry.Strings, entry.Tensor.Shape)
 		default:

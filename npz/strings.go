@@ -32,28 +32,6 @@ func WriteStrings(w io.Writer, list []string, shape []int) error {
 	})
 }
 
-// writeIndexed writes the strings of a dictionary whose indices are the elements of t, as [WriteStrings] does.
-func writeIndexed(w io.Writer, dictionary []string, t *tensor.Tensor) error {
-	if t.DType != tensor.Int64 || len(t.Shape) > maxRank {
-		return fmt.Errorf("got %v as indices of strings", t.Meta)
-	}
-	return writeStrings(w, t.Shape, func(visit func(s string) error) error {
-		const indexBytes = 8
-		return t.EachBlock(writeBlockBytes, func(block []byte) error {
-			for ; len(block) > 0; block = block[indexBytes:] {
-				i := binary.NativeEndian.Uint64(block)
-				if i >= uint64(len(dictionary)) {
-					return fmt.Errorf("the index %d exceeds the dictionary of %d strings", int64(i), len(dictionary))
-				}
-				if err := visit(dictionary[i]); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
-}
-
 // writeStrings writes strings. each calls a function for each string, until the function returns an error.
 func writeStrings(w io.Writer, shape []int, each func(visit func(s string) error) error) error {
 	width := 1 // numpy has no strings of 0 characters

@@ -203,7 +203,7 @@ func (o *Options) complete() (convert.Options, error) {
 		full.Lookup = kernels.Lookup
 	}
 	table := &convert.Table{Converters: map[convert.Operator]convert.Converter{}, Custom: map[convert.Operator]bool{},
-		Strings: stringOperators, Domains: sorted.Keys(domains)}
+		Strings: stringOperators, Instead: insteadOf, Domains: sorted.Keys(domains)}
 	for domain, list := range domains {
 		for name, converter := range list {
 			table.Converters[convert.Operator{Domain: domain, Name: name}] = converter

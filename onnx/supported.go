@@ -89,7 +89,6 @@ var restrictions = map[string][]string{
 	"QuantizeLinear":   {"quantized elements of 4, 8 and 16 bits"},
 	"RMSNormalization": {"stash_type 1"},
 	"SequenceMap":      {"sequences of known length"},
-	"TfIdfVectorizer":  {"no strings"},
 	"com.microsoft.Attention": {"no do_rotary", "no past_present_share_buffer",
 		"masks of at most three dimensions"},
 	"com.microsoft.DynamicQuantizeLSTM": {"only weights are quantized: other operands are not rounded to bytes"},
@@ -97,14 +96,16 @@ var restrictions = map[string][]string{
 	"com.microsoft.FusedGemm":           {fusedActivations},
 	"com.microsoft.GatherBlockQuantized": {"gather_axis must differ from quantize_axis",
 		"elements of 2, 4 and 8 bits"},
-	"com.microsoft.GroupQueryAttention": {"no position_ids, attention_bias, head_sink or quantized cache",
-		"no smooth_softmax"},
-	"com.microsoft.MatMulNBits": {"elements of 2, 4 and 8 bits", "no g_idx"},
-	"com.microsoft.GroupNorm":   {"four dimensions"},
-	"com.microsoft.MultiHeadAttention": {"no past_sequence_length", "no cache_indirection",
-		"masks of at most three dimensions"},
+	"com.microsoft.DecoderMaskedMultiHeadAttention": {"masks of two dimensions"},
+	"com.microsoft.GroupQueryAttention":             {"no quantized cache", "no sliding_window_cache"},
+	"com.microsoft.MatMulNBits":                     {"elements of 2, 4 and 8 bits", "no g_idx"},
+	"com.microsoft.GroupNorm":                       {"four dimensions"},
+	"com.microsoft.MultiHeadAttention": {"masks of at most three dimensions",
+		"cache_indirection with past_sequence_length"},
 	"com.microsoft.QAttention": {"no do_rotary", "no past_present_share_buffer",
 		"masks of at most three dimensions"},
+	"com.microsoft.QMoE": {"integers of 2, 4 and 8 bits", "no use_sparse_mixer",
+		"weights of the experts from a softmax of the k greatest scores, or from router_weights"},
 	"com.microsoft.QuantizeLinear":                   {"quantized elements of 4, 8 and 16 bits"},
 	"ai.onnx.ml.CastMap":                             {mapRestriction, "max_map at most 65536"},
 	"ai.onnx.ml.DictVectorizer":                      {mapRestriction, "no values that are strings"},
@@ -134,6 +135,7 @@ type MissingOperator struct {
 	Domain, Name string
 	Nodes        []string // the names of its nodes, in the order of the model
 	Suggestion   string   // a similar operator with a converter, or ""
+	Instead      string   // what to do in place of the operator, or ""
 }
 
 // MissingOperators lists the operators of the model that cannot be imported. It also searches nested graphs, and
@@ -149,7 +151,7 @@ func (m *Model) MissingOperators(o Options) ([]MissingOperator, error) {
 	var list []MissingOperator
 	for _, op := range m.model.MissingOperators(full.Table) {
 		list = append(list, MissingOperator{Domain: op.Operator.Domain, Name: op.Operator.Name, Nodes: op.Nodes,
-			Suggestion: op.Suggestion})
+			Suggestion: op.Suggestion, Instead: op.Instead})
 	}
 	return list, nil
 }

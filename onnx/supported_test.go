@@ -70,13 +70,24 @@ func TestMissingOperators(t *testing.T) {
 	list, err := m.MissingOperators(Options{})
 	require.NoError(t, err)
 	require.Equal(t, []MissingOperator{
-		{"", "Frobnicate", []string{"q"}, ""},
-		{"", "QuickGelu", []string{"g"}, "com.microsoft.QuickGelu"},
-		{"", "Reluu", []string{"y", "b", "b"}, "Relu"},
+		{"", "Frobnicate", []string{"q"}, "", ""},
+		{"", "QuickGelu", []string{"g"}, "com.microsoft.QuickGelu", ""},
+		{"", "Reluu", []string{"y", "b", "b"}, "Relu", ""},
 	}, list)
 	_, err = m.Graph(Options{})
 	require.ErrorContains(t, err, "Frobnicate (1), QuickGelu (1; did you mean com.microsoft.QuickGelu?), "+
 		"Reluu (3; did you mean Relu?)")
 	_, err = (*Model)(nil).MissingOperators(Options{})
 	require.Error(t, err)
+
+	search := node1("BeamSearch", names("x"), names("y"))
+	search.Domain = "com.microsoft"
+	p.Node = []*pb.NodeProto{search}
+	m, err = Parse(pb.Marshal(model(17, p)), "")
+	require.NoError(t, err)
+	list, err = m.MissingOperators(Options{})
+	require.NoError(t, err)
+	require.Equal(t, []MissingOperator{{"com.microsoft", "BeamSearch", []string{"y"}, "", generationInGo}}, list)
+	_, err = m.Graph(Options{})
+	require.ErrorContains(t, err, "com.microsoft.BeamSearch (1; run the decoder")
 }

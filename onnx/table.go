@@ -16,6 +16,15 @@ const microsoftDomain = "com.microsoft"
 // mlDomain is the domain of classical machine learning: trees, linear models, support vector machines, encoders.
 const mlDomain = "ai.onnx.ml"
 
+// insteadOf tells what to do in place of operators that are loops with a model as their body. In a graph, such a loop
+// could not tell its caller about a token before the last one is found.
+var insteadOf = map[string]string{
+	"com.microsoft.BeamSearch": generationInGo, "com.microsoft.GreedySearch": generationInGo,
+	"com.microsoft.Sampling": generationInGo, "com.microsoft.WhisperBeamSearch": generationInGo,
+}
+
+const generationInGo = "run the decoder, a graph of its own, in a loop in Go: see examples/decode"
+
 // stringOperators has the operators that accept strings. In the graph, strings are int64 codes ([convert.Table]).
 var stringOperators = map[string]bool{
 	// All int64 results are codes of strings.
@@ -24,6 +33,7 @@ var stringOperators = map[string]bool{
 	"Concat": true, "Split": true, "Slice": true, "Gather": true, "GatherElements": true,
 	"GatherND": true, "Compress": true, "Where": true, "ai.onnx.ml.ArrayFeatureExtractor": true,
 	// The int64 results are numbers, or the converter marks the results that are codes.
-	"If": false, "Loop": false, "Equal": false, "Shape": false, "Size": false, "ai.onnx.ml.LabelEncoder": false,
+	"If": false, "Loop": false, "Equal": false, "Shape": false, "Size": false,
+	"TfIdfVectorizer": false, "ai.onnx.ml.LabelEncoder": false,
 	"ai.onnx.ml.CategoryMapper": false, "ai.onnx.ml.OneHotEncoder": false, "ai.onnx.ml.DictVectorizer": false,
 	"ai.onnx.ml.CastMap": false}

@@ -60,6 +60,8 @@ type port struct {
 	labels graph.Labels // the strings that integer elements stand for, if any
 
 	isOptional bool // whether the input has a default
+
+	texts *[]string // gets the strings of an input that the model does not know; set while a request is decoded
 }
 
 // isText reports whether the elements of the port are strings.
@@ -85,11 +87,13 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	if err != nil {
 		return nil, err
 	}
-	decoded := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}
+	decoded, texts := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}, []string(nil)
 	for i := range doc.Inputs {
 		in := &doc.Inputs[i]
 		index := slices.IndexFunc(m.inputs, func(p port) bool { return p.name == in.Name })
-		input, unread, err := m.inputs[index].decode(in, binaryData)
+		p := m.inputs[index]
+		p.texts = &texts
+		input, unread, err := p.decode(in, binaryData)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -104,6 +108,9 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 		}
 	}
 	m.chooseOutputs(decoded, doc)
+	for i := range decoded.outputs { // may have strings of the inputs
+		decoded.outputs[i].port.labels = decoded.outputs[i].port.labels.With(texts)
+	}
 	return decoded, nil
 }
 
@@ -250,7 +257,7 @@ func (p port) splitStrings(data []byte, shape []int, count int) (*tensor.Tensor,
 			return nil, fmt.Errorf("the data have more than %d strings, the number of elements of the shape %v", count, shape)
 		}
 		end := lengthBytes + int(binary.LittleEndian.Uint32(data))
-		setCode(result, n, codes, data[lengthBytes:end])
+		p.setCode(result, n, codes, data[lengthBytes:end])
 		data = data[end:]
 	}
 	if n != count {
@@ -260,10 +267,10 @@ func (p port) splitStrings(data []byte, shape []int, count int) (*tensor.Tensor,
 }
 
 // setCode sets element n of an int64 tensor to the code of a string: see [graph.Labels].
-func setCode(t *tensor.Tensor, n int, codes map[string]int64, s []byte) {
-	code, ok := codes[string(s)]
-	if !ok {
-		code = -1
+func (p port) setCode(t *tensor.Tensor, n int, codes map[string]int64, s []byte) {
+	code := graph.Code(codes, string(s))
+	if code < 0 && p.texts != nil {
+		*p.texts = append(*p.texts, string(s))
 	}
 	const codeBytes = 8
 	binary.NativeEndian.PutUint64(t.Storage().Bytes()[n*codeBytes:], uint64(code))
@@ -321,7 +328,7 @@ func (p port) decodeStrings(elements *elementScanner, shape []int, count int) (*
 			if unquoted, err = jsontext.AppendUnquote(unquoted[:0], text); err != nil {
 				return nil, fmt.Errorf("element %d is not a string", n)
 			}
-			setCode(result, n, codes, unquoted)
+			p.setCode(result, n, codes, unquoted)
 		}
 		n++
 	}

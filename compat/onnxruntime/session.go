@@ -140,13 +140,19 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 		return fmt.Errorf("error running network: %w", err)
 	}
 	used := slices.Collect(maps.Values(in))
+	var texts []string // results may have strings of the inputs
+	for _, v := range inputs {
+		if strings := v.GetInternals().strings; strings != nil {
+			texts = append(texts, strings.contents...)
+		}
+	}
 	for i, name := range outputNames {
 		result := results[name].Contiguous()
 		if slices.ContainsFunc(used, func(t *tensor.Tensor) bool { return tensor.Overlap(t, result) }) {
 			result = result.CopyTo(tensor.New(result.DType, result.Shape...))
 		}
 		used = append(used, result)
-		if outputs[i], err = store(s.outputs[name].Labels, result, outputs[i]); err != nil {
+		if outputs[i], err = store(s.outputs[name].Labels.With(texts), result, outputs[i]); err != nil {
 			return fmt.Errorf("error running network: output %q %w", name, err)
 		}
 	}

@@ -261,6 +261,7 @@ var listedFunctions = map[string]any{
 	"graph.ArgOf":                graph.ArgOf,
 	"graph.AttrsAtSizes":         graph.AttrsAtSizes,
 	"graph.BroadcastLoops":       graph.BroadcastLoops,
+	"graph.Code":                 graph.Code,
 	"graph.ContainsText":         graph.ContainsText,
 	"graph.Define":               graph.Define,
 	"graph.DimsExcept":           graph.DimsExcept,

@@ -29,13 +29,14 @@ func IsCompatible(given, want tensor.DType) bool {
 	return given == want || given == tensor.Uint16 && want == tensor.BFloat16
 }
 
-// Encode returns the codes of strings that an array holds, in a tensor of the given shape.
-func Encode(text *tensor.Tensor, labels graph.Labels, shape []int) (*tensor.Tensor, error) {
+// Encode returns the codes of strings that an array holds, in a tensor of the given shape, and the strings.
+func Encode(text *tensor.Tensor, labels graph.Labels, shape []int) (*tensor.Tensor, []string, error) {
 	list, err := npz.Strings(text)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return labels.Encode(list, shape...)
+	codes, err := labels.Encode(list, shape...)
+	return codes, list, err
 }
 
 // Entries returns the computed outputs in the order of the graph.
@@ -49,7 +50,7 @@ func Entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 	return list
 }
 
-// Decode sets the dictionary of each entry whose output has labels, and checks the codes in its tensor. The error names
+// Decode sets the strings of each entry whose output has labels, and checks the codes in its tensor. The error names
 // the output.
 func Decode(g *graph.Graph, list []npz.Entry) error {
 	for i, entry := range list {
@@ -57,7 +58,9 @@ func Decode(g *graph.Graph, list []npz.Entry) error {
 			if err := labels.Each(entry.Tensor, func(int, string) error { return nil }); err != nil {
 				return fmt.Errorf("output %q: %w", entry.Name, err)
 			}
-			list[i].Dictionary = labels.Strings
+			list[i].EachString = func(visit func(s string) error) error {
+				return labels.Each(entry.Tensor, func(_ int, s string) error { return visit(s) })
+			}
 		}
 	}
 	return nil

@@ -476,9 +476,80 @@ def MultiHeadAttention(r):
     mask, added = masks(r, b, s, before + length, False) if chance(r, 0.5) else (None, 0.0)
     attrs = {"num_heads": n, **score_attrs(r, causal)}
     extra = score_bias(r, b, n, s, before + length)
-    _, y = attend(q1, k1, v1, attrs.get("scale"), added + (0 if extra is None else wide(extra)), causal, before)
-    wants = [y, k1, v1] if keys is not None or chance(r, 0.3) else [y]
-    return Call(trimmed([q, k, v, bias, mask, extra, keys, values]), wants, **attrs)
+    scores, y = attend(q1, k1, v1, attrs.get("scale"), added + (0 if extra is None else wide(extra)), causal, before)
+    wants, used = [y, k1, v1] if keys is not None or chance(r, 0.3) else [y], None
+    if keys is not None and chance(r):
+        used, room = np.array([before], np.int32), int(r.integers(0, 4))
+        (keys, wants[1]), (values, wants[2]) = roomy(keys, k1, room, r), roomy(values, v1, room, r)
+    if len(wants) == 3 and not causal and chance(r, 0.3):
+        wants.append(scores)
+    # The CPU kernel of ONNX Runtime 1.30 reads uninitialized memory unless past and present are one buffer.
+    return Call(trimmed([q, k, v, bias, mask, extra, keys, values, used]), wants, runtime=used is None, **attrs)
+
+
+def roomy(past, present, room, r):
+    """A cache with room for the new positions and more, before and after the run."""
+    b, n, before, e = past.shape
+    cache = floats(r, b, n, present.shape[2] + room, e)
+    cache[:, :, :before] = past
+    after = wide(cache)
+    after[:, :, :present.shape[2]] = present
+    return cache, after
+
+
+@operator
+def DecoderMaskedMultiHeadAttention(r):
+    width, n, e = int(r.integers(1, 4)), int(r.integers(1, 4)), 8 * int(r.integers(1, 3))
+    b = width * int(r.integers(1, 3))
+    q = floats(r, b, 1, n * e)
+    attrs = {"num_heads": n, **score_attrs(r, False)}
+    bias = maybe(r, floats(r, 3 * n * e), 0.4)
+    if chance(r, 0.3):  # cross attention
+        t = int(r.integers(1, 7))
+        k, v = floats(r, b, n, t, e), floats(r, b, n, t, e)
+        mask, added = padding(r, b, t)
+        _, y = attend(wide(heads(q, n)), wide(k), wide(v), attrs.get("scale"), added, False, 0)
+        return Call(trimmed([q, k, v, mask]), [y], **attrs)
+    k, v = floats(r, b, 1, n * e), floats(r, b, 1, n * e)
+    parts = [wide(x) for x in (q, k, v)]
+    if bias is not None:
+        parts = [p + c for p, c in zip(parts, np.split(wide(bias), 3))]
+    q1, k1, v1 = (heads(p, n) for p in parts)
+    before = int(r.integers(1, 6))
+    t = before + 1
+    pasts, beams, used = [floats(r, b, n, before, e) for _ in range(2)], None, None
+    k2, v2 = (np.concatenate([wide(p), x], 2) for p, x in zip(pasts, (k1, v1)))
+    caches, presents = pasts, [k2, v2]
+    if chance(r, 0.8):
+        attrs["past_present_share_buffer"], used = 1, np.array([before], np.int32)
+        room = int(r.integers(0, 4))
+        caches, presents = zip(*(roomy(p, x, room, r) for p, x in zip(pasts, presents)))
+        if width > 1 and chance(r, 0.3):
+            beams = r.integers(0, width, (b // width, width, t + room)).astype(np.int32)
+            rows = np.arange(b)[:, None] // width * width + beams.reshape(b, -1)
+            k2, v2 = (np.stack([np.stack([p[rows[i, j], :, j] if j < before else p[i, :, j] for j in range(t)], 1)
+                                for i in range(b)]) for p in presents)
+    mask, added = padding(r, b, t)
+    extra = maybe(r, floats(r, b if chance(r) else 1, n, 1, t), 0.4)
+    scores, y = attend(q1, k2, v2, attrs.get("scale"), added + (0 if extra is None else wide(extra)), False, 0)
+    wants = [y, *presents]
+    if chance(r, 0.3):
+        attrs["output_qk"] = 1
+        wants.append(scores)
+    if chance(r, 0.3):
+        q, k, v = np.concatenate([q, k, v], -1), None, None
+    lone = np.array([width], np.int32) if beams is not None else None
+    return Call(trimmed([q, k, v, mask, extra, *caches, used, lone, beams, bias]), wants,
+                runtime=used is not None and beams is None and k is not None, **attrs)
+
+
+def padding(r, b, t):
+    """A mask of keys, or none, and the numbers that it adds; each query sees a key."""
+    if chance(r):
+        return None, 0.0
+    keep = r.random((b, t)) < 0.7
+    keep[..., 0] = True
+    return keep.astype(np.int32), np.where(keep, 0, -10000.0)[:, None, None]
 
 
 # Quantized operators.
@@ -806,12 +877,22 @@ def GroupQueryAttention(r):
     for p in pasts:
         p[:, :, :old] = floats(r, b, groups, old, e)
     q1, k1, v1 = (wide(heads(x, h)) for x, h in ((q, n), (k, groups), (v, groups)))
-    attrs, cos, sin = {"num_heads": n, "kv_num_heads": groups}, None, None
+    attrs, cos, sin, places = {"num_heads": n, "kv_num_heads": groups}, None, None, None
+    norms = [floats(r, e), floats(r, e)] if chance(r, 0.15) else [None, None]
+    if norms[0] is not None:
+        attrs["qk_norm_epsilon"] = float(np.float32(10 ** r.uniform(-6, -2)))
+        q1, k1 = (rms_norm(x, w, attrs["qk_norm_epsilon"]) for x, w in zip((q1, k1), norms))
     if chance(r):
         half = int(r.choice([8, e // 2]))
-        cos, sin = (floats(r, total + 2, half) for _ in range(2))
+        cos, sin = (f(floats(r, total + 2, half)) for f in (np.cos, np.sin))
         attrs.update(do_rotary=1, rotary_interleaved=int(chance(r)))
-        c, d = (wide(x)[old:total] for x in (cos, sin))
+        if chance(r):
+            places = r.integers(0, total + 2, (b, s))
+        at = np.broadcast_to(np.arange(old, total), (b, s)) if places is None else places
+        if places is not None and old == 0:
+            places[0, 0] = min(places[0, 0], 2)
+            at = np.broadcast_to(places[0, 0] + np.arange(s), (b, s))
+        c, d = (wide(x)[at][:, None] for x in (cos, sin))
         pair = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if attrs["rotary_interleaved"] else \
             (slice(0, half), slice(half, 2 * half))
         for x in (q1, k1):
@@ -829,18 +910,81 @@ def GroupQueryAttention(r):
     if chance(r, 0.3):
         attrs["softcap"] = float(np.float32(r.uniform(1, 5)))
         scores = attrs["softcap"] * np.tanh(scores / attrs["softcap"])
+    bias = maybe(r, floats(r, b if chance(r) else 1, n if chance(r) else 1, s, total), 0.3)
+    if bias is not None:
+        scores = scores + wide(bias)
+    sink = maybe(r, floats(r, n), 0.3)
+    if sink is None and chance(r, 0.2):
+        attrs["smooth_softmax"] = 1
     end = np.arange(old, total)[:, None] + 1
     hidden = np.arange(total) >= end
     if chance(r, 0.3):
         attrs["local_window_size"] = int(r.integers(1, 5))
         hidden |= np.arange(total) < end - attrs["local_window_size"]
-    y = softmax(np.where(hidden, -np.inf, scores)) @ values
+    scores = np.where(hidden, -np.inf, scores)
+    if sink is not None or "smooth_softmax" in attrs:
+        column = np.broadcast_to(wide(np.zeros(n) if sink is None else sink)[:, None, None], (b, n, s, 1))
+        weights = softmax(np.concatenate([scores, column], -1))[..., :-1]
+    else:
+        weights = softmax(scores)
+    y = weights @ values
+    qk = weights if chance(r, 0.2) else None
+    if qk is not None:
+        attrs["qk_output"] = 2
     if chance(r):
         q, k, v = np.concatenate([q, k, v], -1), None, None
     operands = [q, k, v, *(pasts if room or chance(r) else (None, None)), np.full(b, total - 1, np.int32),
-                np.array(total, np.int32), cos, sin]
-    return Call(trimmed(operands), [y.transpose(0, 2, 1, 3).reshape(b, s, n * e), *presents],
-                [6] if cos is None else [6, 7, 8], **attrs)
+                np.array(total, np.int32), cos, sin, places, bias, sink, None, None, *norms]
+    wants = [y.transpose(0, 2, 1, 3).reshape(b, s, n * e), *presents] + ([] if qk is None else [qk])
+    return Call(trimmed(operands), wants, [6] if cos is None else [6, 7, 8], runtime=norms[0] is None, **attrs)
+
+
+@operator
+def QMoE(r):
+    bits, block = int(r.choice([4, 8])), int(r.choice([0, 16, 32]))
+    experts, tokens = int(r.integers(2, 5)), int(r.integers(1, 6))
+    k, hidden, inner = int(r.integers(1, experts + 1)), 32 * int(r.integers(1, 3)), 32 * int(r.integers(1, 3))
+    activation = str(r.choice(["relu", "gelu", "silu", "identity", "swiglu"]))
+    fused = 2 if activation == "swiglu" else 1
+    attrs = {"k": k, "expert_weight_bits": bits, "activation_type": activation}
+    if block:
+        attrs["block_size"] = block
+
+    def layer(out, columns):
+        """The weight, scales, bias and zero points of a layer, and its numbers."""
+        parts = [blocks(r, out, columns, bits, block or columns) for _ in range(experts)]
+        if any(p[2] is None for p in parts):
+            zero = None
+            numbers = [(p[0] - (1 << bits - 1)) * np.repeat(wide(p[1]), block or columns, 1) for p in parts]
+        else:
+            zero = np.stack([packed(p[2] if block else p[2][:, 0], bits) for p in parts])
+            numbers = [p[3] for p in parts]
+        scale = np.stack([p[1] if block else p[1][:, 0] for p in parts])
+        return np.stack([packed(p[0], bits) for p in parts]), scale, maybe(r, floats(r, experts, out)), zero, numbers
+    w1, s1, b1, z1, n1 = layer(fused * inner, hidden)
+    w2, s2, b2, z2, n2 = layer(hidden, inner)
+    x, router = floats(r, tokens, hidden), floats(r, tokens, experts)
+    if activation == "swiglu":
+        attrs.update(swiglu_fusion=1, activation_alpha=float(np.float32(r.uniform(1, 2))),
+                     activation_beta=float(r.integers(0, 2)), swiglu_limit=float(np.float32(r.uniform(2, 7))))
+
+    def activate(h):
+        if activation == "swiglu":
+            limit = attrs["swiglu_limit"]
+            gate, linear = np.minimum(h[0::2], limit), np.clip(h[1::2], -limit, limit)
+            return gate * sigmoid(attrs["activation_alpha"] * gate) * (linear + attrs["activation_beta"])
+        return {"relu": lambda v: np.maximum(v, 0), "gelu": tanh_gelu, "silu": lambda v: v * sigmoid(v),
+                "identity": lambda v: v}[activation](h)
+    y = np.zeros((tokens, hidden))
+    for t in range(tokens):
+        chosen = np.argsort(-router[t])[:k]
+        for e, share in zip(chosen, softmax(wide(router[t])[chosen])):
+            h = activate(n1[e] @ wide(x[t]) + (0 if b1 is None else wide(b1[e])))
+            y[t] += share * (n2[e] @ h + (0 if b2 is None else wide(b2[e])))
+    operands = [x, router, w1, s1, b1, w2, s2, b2, None, None, None, z1, z2]
+    known = [i for i in range(2, 13) if operands[i] is not None]
+    runtime = not block or hidden > block  # else ONNX Runtime 1.30 wants one block in each row of fc2, too
+    return Call(trimmed(operands), [y], known, magnitude=np.abs(x).max(), runtime=runtime, **attrs)
 
 
 def draw(name, seed, ties=False):

@@ -72,6 +72,23 @@ want = np.array([counts(r) for r in rows], np.float32)
 op("TfIdfVectorizer", [rows], want * np.float32(weights), 9, mode="TFIDF", max_skip_count=0, weights=weights, **pool)
 op("TfIdfVectorizer", [rows], (want > 0) * np.float32(weights), 9, mode="IDF", max_skip_count=0, weights=weights, **pool)
 
+# Words that are strings. The model does not know "zebra" and "yak".
+words = np.array([["the", "zebra", "the", "cat"], ["cat", "sat", "yak", "zebra"]])
+pool_of_texts = dict(pool_strings=["the", "cat", "sat", "the", "cat", "cat", "sat"], ngram_counts=[0, 3],
+                     ngram_indexes=[0, 1, 2, 3, 4], min_gram_length=1, max_gram_length=2)
+op("TfIdfVectorizer", [words], np.array([[2, 1, 0, 1, 0], [0, 1, 1, 0, 1]], np.float32), 9, name="strings", mode="TF",
+   max_skip_count=1, **pool_of_texts)
+op("TfIdfVectorizer", [words[0]], np.array([2, 1, 0, 1, 0], np.float32), 9, name="string", mode="TF", max_skip_count=0,
+   **pool_of_texts)
+
+# Such strings are equal if they are the same, and can be moved.
+others = np.array([["the", "zebra", "the", "yak"], ["zebra", "sat", "yak", "yak"]])
+op("Equal", [words, others], lambda a, b: a == b, 19, name="strings")
+op("Identity", [words], words, 16, name="strings")
+op("Gather", [words, i64(3, 0)], words[:, [3, 0]], 13, name="strings", axis=1)
+op("Concat", [words, others], np.concatenate([words, others]), 13, name="strings", axis=0)
+op("Where", [words == others, words, np.array([["?"]])], np.where(words == others, words, "?"), 16, name="strings")
+
 # Distributions without variance, and with only one possible value.
 op("RandomNormal", [], np.full((2, 3), 1.5, np.float32), 1, shape=[2, 3], mean=1.5, scale=0.0)
 op("RandomUniform", [], np.full((4,), 2.0, np.float64), 1, shape=[4], low=2.0, high=2.0, dtype=11)

@@ -37,6 +37,7 @@ type Missing struct {
 	Domain     string   `json:"domain" doc:"The domain; empty for the default domain and in a graph file."`
 	Nodes      []string `json:"nodes" doc:"The names of its nodes."`
 	DidYouMean string   `json:"did_you_mean,omitzero" doc:"A similar supported operator; absent if there is none."`
+	Instead    string   `json:"instead,omitzero" doc:"What to do in place of an operator that will not be supported; absent for others."`
 }
 
 // Command returns the command check.
@@ -88,7 +89,8 @@ func documentOf(ctx context.Context, ext *command.Extensions, path string) (*Doc
 		return nil, exit.UsageError(err)
 	}
 	for _, operator := range operators {
-		doc.Missing = append(doc.Missing, Missing{operator.Name, operator.Domain, operator.Nodes, operator.Suggestion})
+		doc.Missing = append(doc.Missing, Missing{operator.Name, operator.Domain, operator.Nodes, operator.Suggestion,
+			operator.Instead})
 	}
 	var rejected []*graph.Error
 	for _, mistake := range mistakes(ctx, f) {
@@ -172,6 +174,11 @@ func (d *Document) writeMissing(w io.Writer, display term.Display) {
 	}
 	fmt.Fprintln(w, "Operators that are not supported")
 	table.Write(w, display)
+	for _, missing := range d.Missing {
+		if missing.Instead != "" {
+			fmt.Fprintf(w, "%s: %s\n", format.Printable(missing.Op), missing.Instead)
+		}
+	}
 }
 
 // writeRejected prints the rejected nodes, initializers, inputs and outputs.

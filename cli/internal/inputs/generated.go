@@ -23,6 +23,7 @@ type Set struct {
 	Values     map[string]*tensor.Tensor
 	Generated  []*graph.Value // the inputs with generated values
 	Seed       uint64         // the seed of generated values
+	Texts      []string       // the strings of inputs of strings
 	unusedNote string         // the note about unused arrays of the archive; empty if all are used
 }
 

@@ -56,7 +56,7 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 		case v.Default != nil:
 			continue
 		}
-		t, err := s.value(v, a, g.Labels[v.Name], integers)
+		t, err := s.value(set, v, a, g.Labels[v.Name], integers)
 		switch {
 		case err != nil:
 			if err := given.reject(v.Name, err); err != nil {
@@ -71,9 +71,9 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	return set, nil
 }
 
-// value reads array a for input v, or generates a tensor if a is empty. Strings are encoded by the labels of the input.
-// integers returns the possible values of the integers of a generated input.
-func (s Sources) value(v *graph.Value, a array, labels graph.Labels,
+// value reads array a for input v, or generates a tensor if a is empty. Strings are encoded by the labels of the input,
+// and added to set. integers returns the possible values of the integers of a generated input.
+func (s Sources) value(set *Set, v *graph.Value, a array, labels graph.Labels,
 	integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if a.read == nil {
@@ -87,9 +87,11 @@ func (s Sources) value(v *graph.Value, a array, labels graph.Labels,
 			return nil, fmt.Errorf("the file holds strings or %v%s, the graph wants %v%s", t.DType,
 				tensor.ListString(t.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
 		}
-		if t, err = arrays.Encode(t, labels, v.Meta.Shape); err != nil {
+		var list []string
+		if t, list, err = arrays.Encode(t, labels, v.Meta.Shape); err != nil {
 			return nil, err
 		}
+		set.Texts = append(set.Texts, list...)
 	}
 	return withMeta(t, v.Meta)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -223,6 +224,10 @@ func loadWork(ctx context.Context, path string, f flags) (w runWork, err error) 
 	if w.inputs, err = f.sources.ReadValues(w.runGraph, given); err == nil {
 		w.dropInputs(given)
 		w.runGraph = w.runGraph.WithConstantDefaults()
+		w.runGraph.Labels = maps.Clone(w.runGraph.Labels)
+		for name, labels := range w.runGraph.Labels {
+			w.runGraph.Labels[name] = labels.With(w.inputs.Texts)
+		}
 	}
 	return w, err
 }
@@ -370,8 +375,8 @@ func documentOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, m
 	return doc
 }
 
-// addLabels sets the labels of t. If an element encodes no string, addLabels sets none. An example is -1, which stands
-// for a string of an input that the model does not know.
+// addLabels sets the labels of t. If an element encodes no string, addLabels sets none. An example is the code -1 of a
+// generated input.
 func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 	if labels.Strings != nil && labels.Each(t, func(int, string) error { return nil }) != nil {
 		labels.Strings = nil

@@ -189,7 +189,8 @@ func TestStrings(t *testing.T) {
 			attribute("default_int64", -7)),
 		node("ai.onnx.ml:LabelEncoder", "number", "back", attribute("keys_int64s", numbers), attribute("values_strings",
 			names),
-			attribute("default_string", "?")))
+			attribute("default_string", "?")),
+		output("same", text, "N"), node("Identity", "name", "same"))
 	inputs, outputs, err := ort.GetInputOutputInfoWithONNXData(model)
 	check(err)
 	equal(t, ort.TensorElementDataType(text), inputs[0].DataType)
@@ -202,6 +203,9 @@ func TestStrings(t *testing.T) {
 	check(s.Run([]ort.Value{name}, values))
 	equal(t, []int64{5, -7, 3}, values[0].(*ort.Tensor[int64]).GetData())
 	equal(t, []string{"dog", "?", "cat"}, must(back.GetContents()))
+	same := []ort.Value{nil}
+	check(dynamic(model, "name", "same").Run([]ort.Value{name}, same))
+	equal(t, []string{"dog", "cow", "cat"}, must(same[0].(*ort.StringTensor).GetContents()))
 	values[1] = nil
 	check(s.Run([]ort.Value{name}, values))
 	equal(t, "?", must(values[1].(*ort.StringTensor).GetElement(1)))

@@ -153,7 +153,11 @@ func (n *Node) IfPositive(size sym.Int, operands []*Value, positive, empty func(
 	case cond.Same(sym.BoolOf(false)):
 		return empty(n, operands)
 	}
-	cond := n.Op("gt", nil, n.sizeValue(size), 0).WithType(tensor.Bool, 0)
+	return n.IfTrue(n.Op("gt", nil, n.sizeValue(size), 0).WithType(tensor.Bool, 0), operands, positive, empty)
+}
+
+// IfTrue is [Node.IfPositive] for a condition, a bool of no dimensions: it applies one of two functions.
+func (n *Node) IfTrue(cond *Value, operands []*Value, then, otherwise func(*Node, []*Value) []*Value) []*Value {
 	var rounded []tensor.DType // the dtypes of the results, which are in float32 where these are 16-bit floats
 	branchOf := func(name string, convert func(*Node, []*Value) []*Value) *branch {
 		created := &branch{nestedGraph: n.nestedGraph(name, n.hints)}
@@ -179,7 +183,7 @@ func (n *Node) IfPositive(size sym.Int, operands []*Value, positive, empty func(
 		}
 		return created
 	}
-	out := n.ifNode(cond, branchOf("positive", positive), branchOf("empty", empty))
+	out := n.ifNode(cond, branchOf("then", then), branchOf("otherwise", otherwise))
 	for i, x := range out {
 		if x.DType() != rounded[i] && rounded[i].IsReducedFloat() {
 			out[i] = x.standingFor(rounded[i])

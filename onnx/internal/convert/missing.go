@@ -15,6 +15,7 @@ type MissingOperator struct {
 	Operator   Operator
 	Nodes      []string // names of the nodes with this operator, in the order of the model
 	Suggestion string   // a similar operator with a converter, or ""
+	Instead    string   // what to do in place of the operator, or ""
 }
 
 // MissingOperators lists the operators of the model without a converter, sorted by domain and name. It also searches
@@ -24,12 +25,20 @@ func (m *Model) MissingOperators(t *Table) []MissingOperator {
 	m.collectMissing(m.file.Proto.Graph.Node, t, found, map[*pb.FunctionProto]bool{}, 0)
 	var list []MissingOperator
 	for operator, nodes := range found {
-		list = append(list, MissingOperator{operator, nodes, t.Nearest(operator)})
+		list = append(list, t.missing(operator, nodes))
 	}
 	sorted.Func(list, func(a, b MissingOperator) int {
 		return strings.Compare(a.Operator.String(), b.Operator.String())
 	})
 	return list
+}
+
+// missing describes an operator without a converter.
+func (t *Table) missing(operator Operator, nodes []string) MissingOperator {
+	if instead := t.Instead[operator.String()]; instead != "" {
+		return MissingOperator{operator, nodes, "", instead}
+	}
+	return MissingOperator{operator, nodes, t.Nearest(operator), ""}
 }
 
 // collectMissing adds the names of nodes without a converter to found. visited has the functions that were searched.
@@ -58,7 +67,11 @@ func (m *Model) collectMissing(nodes []*pb.NodeProto, table *Table, found map[Op
 func (m *Model) checkSupported(t *Table) error {
 	var list []string
 	for _, op := range m.MissingOperators(t) {
-		list = append(list, fmt.Sprintf("%s (%d%s)", printable.Text(op.Operator.String()), len(op.Nodes), suggest.DidYouMean(op.Suggestion)))
+		hint := suggest.DidYouMean(op.Suggestion)
+		if op.Instead != "" {
+			hint = "; " + op.Instead
+		}
+		list = append(list, fmt.Sprintf("%s (%d%s)", printable.Text(op.Operator.String()), len(op.Nodes), hint))
 	}
 	if list == nil {
 		return nil

@@ -13,8 +13,7 @@ import (
 // This file reads tensors of strings. A string is represented by a code, which is the index of the string in the list
 // of all strings of the model. A tensor of strings is an int64 tensor of codes ([Value.hasStrings]), so operators that
 // move elements need no special code for strings. Callers convert strings and codes with [graph.Labels]. An input
-// string that is not in the list gets the code -1. The model can only compare such a string with the strings of the
-// list.
+// string that is not in the list gets a negative code of its own: the model can compare and move it.
 
 // StringCodes returns strings as a constant vector.
 func (n *Node) StringCodes(list ...string) *Value {
@@ -56,7 +55,7 @@ func (n *Node) takesStrings() bool {
 func (im *importer) addStringLabels() {
 	for name, labels := range im.graph.Labels {
 		if labels.Strings != nil {
-			labels.Strings = slices.Clip(im.model.file.Strings())
+			labels.Strings = append([]string{}, im.model.file.Strings()...) // not nil, also without strings
 			im.graph.Labels[name] = labels
 		}
 	}

@@ -24,6 +24,8 @@ type Table struct {
 	// Strings has the operators that accept strings, by [Operator.String]. In the graph, strings are int64 codes. The
 	// value is true if all int64 results are codes of strings. It is false if the converter itself marks these results.
 	Strings map[string]bool
+	// Instead tells what to do in place of an operator that will not be supported, by [Operator.String].
+	Instead map[string]string
 	Domains []string // the domains that suggestions come from, in the order of preference
 }
 

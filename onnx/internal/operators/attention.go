@@ -24,6 +24,10 @@ type attentionNode struct {
 	pastCount sym.Int // number of past keys, which earlier runs have computed
 	isFlat    bool    // whether the operands and the result of [attention] are [batch, positions, heads*elements]
 	visible   *value  // whether a query may attend to a key, set by restrict; nil: always
+
+	// The remaining fields are set by writePast, if the cache has room for further positions.
+	newKeys, newValues *value // the keys and values of this run
+	starts, ends       *value // vectors of one element: the positions in use before this run, and after it
 }
 
 // Operands of an Attention node after the queries, keys and values.

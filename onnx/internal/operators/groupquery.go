@@ -18,6 +18,12 @@ const (
 	groupMinPositions = 6 // the cache is enlarged to this number of positions
 	groupCos          = 7 // tables of a rotary embedding
 	groupSin          = 8
+	groupPositions    = 9  // the positions of the new keys and queries for the rotary embedding, [batch, positions]
+	groupBias         = 10 // it is added to the scores, [batch or 1, heads or 1, positions, keys]
+	groupSinks        = 11 // for each head: a score without a value, whose weight is lost
+	groupCacheScale   = 12 // the scales of a quantized cache are not supported
+	groupQueryNorm    = 14 // weights of an RMS normalization of each head, [elements]
+	groupKeyNorm      = 15
 )
 
 // groupQueryAttention converts GroupQueryAttention: causal attention in which several query heads share one head of
@@ -29,16 +35,15 @@ const (
 // value is a tensor of the model, and Op adds an op to the graph. A sym.Int is a size: a number, or an expression over
 // symbols.
 func groupQueryAttention(n *node) []*value {
-	for i := groupSin + 1; i < len(n.In); i++ {
-		if n.OperandOrNil(i) != nil {
-			n.Failf("operand %d is not supported", i)
-		}
+	if n.HasOperand(groupCacheScale) || n.HasOperand(groupCacheScale+1) {
+		n.Failf("a quantized cache (operands 12 and 13) is not supported")
 	}
-	if n.Flag("smooth_softmax", false) {
-		n.Failf("attribute smooth_softmax is not supported")
+	if n.Flag("sliding_window_cache", false) {
+		n.Failf("attribute sliding_window_cache is not supported")
 	}
 	a := &attentionNode{node: n}
 	a.unpackGroups()
+	a.q, a.k = a.normalizedHeads(a.q, groupQueryNorm), a.normalizedHeads(a.k, groupKeyNorm)
 	// In each row of the batch, the first `ends` positions are valid, and the last newCount of these are new:
 	// first = max(ends - newCount, 0). ends and first are [batch, 1], positions is [batch, newCount].
 	newCount := n.SymShape(a.q)[2]
@@ -46,19 +51,92 @@ func groupQueryAttention(n *node) []*value {
 	first := n.Op("clamp", graph.Attrs{"min": 0}, n.Op("sub", nil, ends, n.SizeOperand(newCount)))
 	positions := n.Op("add", nil, first, n.IndexVector(newCount))
 	if n.Flag("do_rotary", false) {
-		a.q, a.k = a.rotated(a.q, positions), a.rotated(a.k, positions)
+		angles := positions
+		if given := n.OperandOrNil(groupPositions); given != nil {
+			angles = a.givenPositions(n.Cast(given, tensor.Int64), newCount)
+		}
+		a.q, a.k = a.rotated(a.q, angles), a.rotated(a.k, angles)
 	}
 	a.k, a.v = a.writeCache(groupCachedKeys, a.k, positions), a.writeCache(groupCachedValues, a.v, positions)
-	y := inFloat32(func(*node) []*value {
+	results := inFloat32(func(*node) []*value {
 		hasScale := n.Float("scale", 0) != 0 // 0 means the default
 		scores := a.scores(hasScale)
 		if softcap := n.Float("softcap", 0); softcap > 0 { // softcap * tanh(scores/softcap)
 			scores = n.Op("mul", nil, n.Op("tanh", nil, n.Op("div", nil, scores, softcap)), softcap)
 		}
+		if bias := n.OperandOrNil(groupBias); bias != nil {
+			scores = n.Op("add", nil, scores, a.paddedBias(bias))
+		}
 		scores = n.Op("masked_fill", nil, scores, a.hiddenKeys(positions, ends, newCount), math.Inf(-1))
-		return single(n.Op("matmul", nil, n.Op("softmax", graph.Attrs{"dim": -1}, scores), a.repeatHeads(a.v)))
-	})(n)[0]
-	return []*value{joinHeads(n, y), a.k, a.v}
+		weights := n.Op("softmax", graph.Attrs{"dim": -1}, scores)
+		y := n.Op("matmul", nil, weights, a.repeatHeads(a.v))
+		if share := a.shareOfKeys(scores); share != nil {
+			y, weights = n.Op("mul", nil, y, share), n.Op("mul", nil, weights, share)
+		}
+		return []*value{y, scores, weights}
+	})(n)
+	out := []*value{joinHeads(n, results[0]), a.k, a.v}
+	if n.IsOutputUsed(3) {
+		mode := n.Int("qk_output", 0)
+		if mode != 1 && mode != 2 {
+			n.Failf("qk_output %d is not supported for output 3: want 1 (scores) or 2 (weights)", mode)
+		}
+		out = append(out, a.firstKeys(results[mode], n.Operand(groupMinPositions)))
+	}
+	return out
+}
+
+// givenPositions returns operand groupPositions or, in a run that fills an empty cache, the positions from its first
+// element on: ONNX Runtime ignores its other elements there.
+func (a *attentionNode) givenPositions(given *value, newCount sym.Int) *value {
+	if a.Rank(given) != 2 {
+		a.Failf("operand %d has %d dimensions, want 2", groupPositions, a.Rank(given))
+	}
+	first := a.Op("select", graph.Attrs{"dim": 0, "index": 0}, a.Reshape(given, -1))
+	counted := a.Op("add", nil, a.IndexVector(newCount), first)
+	total := a.Reshape(a.Cast(a.Operand(groupMinPositions), tensor.Int64), 1)
+	return a.Op("where", nil, a.Op("eq", nil, total, a.SizeOperand(newCount)), counted, given)
+}
+
+// normalizedHeads applies an RMS normalization to each head of x, with the weight in operand i, if there is one.
+func (a *attentionNode) normalizedHeads(x *value, i int) *value {
+	weight := a.OperandOrNil(i)
+	if weight == nil {
+		return x
+	}
+	const lastAxis = 3
+	return rmsNorm(a.node, x, weight, lastAxis, a.Float("qk_norm_epsilon", 1e-6))
+}
+
+// paddedBias extends a bias of the scores by zeros for the keys of the cache that it does not have: these are hidden.
+func (a *attentionNode) paddedBias(bias *value) *value {
+	if a.Rank(bias) != 4 {
+		a.Failf("operand %d has %d dimensions, want 4", groupBias, a.Rank(bias))
+	}
+	before, after := make([]sym.Int, 4), make([]sym.Int, 4)
+	after[3] = a.SymShape(a.k)[2].Sub(a.SymShape(bias)[3])
+	return padded(a.node, bias, before, after, 0)
+}
+
+// shareOfKeys returns the part of the weights that the keys of a query get, [batch, heads, queries, 1], or nil if it is
+// all of them. Each head of groupSinks has a score, 0 with the attribute smooth_softmax, that takes part in the softmax
+// and has no value: with the scores s and the sink t, the part is sum(exp(s)) / (sum(exp(s)) + exp(t)).
+func (a *attentionNode) shareOfKeys(scores *value) *value {
+	sinks := a.OperandOrNil(groupSinks)
+	if sinks == nil && !a.Flag("smooth_softmax", false) {
+		return nil
+	}
+	total := a.Op("logsumexp", graph.Attrs{"dim": []int{-1}, "keepdim": true}, scores)
+	if sinks != nil {
+		total = a.Op("sub", nil, total, a.Reshape(sinks, a.Int("num_heads", 0), 1, 1))
+	}
+	return a.Op("sigmoid", nil, total)
+}
+
+// firstKeys returns the first columns of x, [..., keys]. count has their number, one element.
+func (a *attentionNode) firstKeys(x, count *value) *value {
+	end := a.Reshape(a.Cast(count, tensor.Int64), 1)
+	return a.ONNXOp("Slice", nil, x, convert.IntVector(0), end, convert.IntVector(3))
 }
 
 // unpackGroups sets q, k and v from operands 0 to 2. If operands 1 and 2 are absent, operand 0 has the heads of
@@ -136,8 +214,13 @@ func (a *attentionNode) writeCache(i int, x, positions *value) *value {
 		growth = a.Op("clamp", graph.Attrs{"min": 0}, growth)
 		cache = padConstantBy(a.node, cache, a.Op("cat", nil, repeatedInt(0, 6), growth, repeatedInt(0, 1)), 0)
 	}
-	index := a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
-	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, index)
+	return a.writePositions(cache, x, a.ReshapeSym(positions, sizes[0], sym.Of(1), sizes[2], sym.Of(1)))
+}
+
+// writePositions writes x, [batch, heads, positions, elements], to the given positions of a copy of the cache. index
+// has the positions, [batch or 1, 1, positions, 1].
+func (a *attentionNode) writePositions(cache, x, index *value) *value {
+	index = a.Op("expand", graph.Attrs{"size": a.SizesAttr(a.SymShape(x)...)}, index)
 	return a.Op("scatter", graph.Attrs{"dim": 2}, cache, index, x)
 }
 

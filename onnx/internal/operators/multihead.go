@@ -9,7 +9,8 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// This file converts the operators Attention, QAttention and MultiHeadAttention of ONNX Runtime. Each computes
+// This file converts the operators Attention, QAttention, MultiHeadAttention and DecoderMaskedMultiHeadAttention of ONNX
+// Runtime. Each computes
 //
 //	scores = q @ kᵀ * scale + bias + maskAddend
 //	result = softmax(scores) @ v
@@ -105,35 +106,106 @@ func (a *attentionNode) splitJoined(x *value, sizes []int) {
 	}
 }
 
-// multiHeadAttention converts MultiHeadAttention. Operands 0 to 2 have the queries, keys and values, operands 6 and 7
-// the past keys and values. The outputs are the result, k, v and the scores.
+// multiHeadAttention converts MultiHeadAttention. Operands 0 to 2 have the queries, keys and values. The outputs are the
+// result, k, v and the scores.
 func multiHeadAttention(n *node) []*value {
-	if n.OperandOrNil(8) != nil || n.OperandOrNil(9) != nil {
-		n.Failf("past_sequence_length (operand 8) and cache_indirection (operand 9) are not supported")
-	}
 	a := &attentionNode{node: n}
-	a.unpack()
-	if n.OperandOrNil(6) != nil || n.OperandOrNil(7) != nil {
-		a.prependPast(n.Operand(6), n.Operand(7))
+	const acceptsJoined = false
+	a.unpack(n.OperandOrNil(3), acceptsJoined)
+	return a.cachedAttention(cacheOperands{mask: 4, bias: 5, past: 6, length: 8, beams: 9}, n.HasOperand(8))
+}
+
+// decoderMaskedAttention converts DecoderMaskedMultiHeadAttention: [multiHeadAttention] of one query for each sequence,
+// with the operands in another order. Its operand beam_width is a size of cache_indirection.
+func decoderMaskedAttention(n *node) []*value {
+	a := &attentionNode{node: n}
+	const acceptsJoined = true
+	a.unpack(n.OperandOrNil(10), acceptsJoined)
+	return a.cachedAttention(cacheOperands{mask: 3, bias: 4, past: 5, length: 7, beams: 9},
+		n.Flag("past_present_share_buffer", false) && n.HasOperand(5))
+}
+
+// cacheOperands has the indices of optional operands.
+type cacheOperands struct {
+	mask, bias int
+	past       int // past keys, and then past values
+	length     int // the number of past positions, if the cache has room for further ones
+	beams      int // for each sequence, beam and position: the beam whose keys and values the position has
+}
+
+// cachedAttention returns the outputs of operators with a cache. If the cache is shared, new keys and values are written
+// to it behind the past ones, otherwise they are appended to it.
+func (a *attentionNode) cachedAttention(operands cacheOperands, isShared bool) []*value {
+	present := []*value{a.k, a.v}
+	switch isBeamed := a.HasOperand(operands.beams); {
+	case isShared:
+		past := []*value{a.Operand(operands.past), a.Operand(operands.past + 1)}
+		present = a.writePast(past, a.Operand(operands.length))
+		if isBeamed {
+			beams := a.Operand(operands.beams)
+			a.writePast([]*value{a.ofBeams(past[0], beams), a.ofBeams(past[1], beams)}, a.Operand(operands.length))
+		}
+	case isBeamed:
+		a.Failf("cache_indirection (operand %d) needs past_sequence_length (operand %d)", operands.beams, operands.length)
+	case a.HasOperand(operands.past) || a.HasOperand(operands.past+1):
+		a.prependPast(a.Operand(operands.past), a.Operand(operands.past+1))
+		present = []*value{a.k, a.v}
 	}
-	mask, scoreBias := n.OperandOrNil(4), n.OperandOrNil(5)
-	y, scores := a.result(mask, scoreBias)
-	outputs := []*value{y, a.k, a.v}
-	if n.IsOutputUsed(3) {
+	y, scores := a.result(a.OperandOrNil(operands.mask), a.OperandOrNil(operands.bias))
+	outputs := []*value{y, present[0], present[1]}
+	if a.IsOutputUsed(3) {
+		if a.ends != nil {
+			scores = a.firstKeys(scores, a.ends)
+		}
 		outputs = append(outputs, scores)
 	}
 	return outputs
 }
 
-// unpack sets q, k and v from operands 0 to 2, and adds operand 3, their bias. The ranks of operands 0 to 2 decide
-// which operands have queries, keys or values.
-func (a *attentionNode) unpack() {
+// writePast writes k and v to copies of the past keys and values, [batch, heads, positions, elements], from position
+// length on, and sets k and v to the copies. It returns them. The field ends has the number of positions in use.
+func (a *attentionNode) writePast(past []*value, length *value) []*value {
+	for i, x := range past {
+		if a.Rank(x) != 4 {
+			a.Failf("earlier keys and values have %d and %d dimensions, want 4", a.Rank(past[0]), a.Rank(past[i]))
+		}
+	}
+	if a.newKeys == nil {
+		a.newKeys, a.newValues = a.Round(a.k), a.Round(a.v)
+	}
+	newCount := a.SymShape(a.newKeys)[2]
+	a.starts = a.Reshape(a.Cast(length, tensor.Int64), 1)
+	a.ends = a.Op("add", nil, a.starts, a.SizeOperand(newCount))
+	positions := a.Op("add", nil, a.starts, a.IndexVector(newCount))
+	index := a.ReshapeSym(positions, sym.Of(1), sym.Of(1), newCount, sym.Of(1))
+	a.k, a.v = a.writePositions(past[0], a.newKeys, index), a.writePositions(past[1], a.newValues, index)
+	return []*value{a.k, a.v}
+}
+
+// ofBeams returns past keys or values, each position from the beam that beams, [sequences, width, positions], states.
+// x is [sequences*width, heads, positions, elements]: the beams of a sequence follow one another.
+func (a *attentionNode) ofBeams(x, beams *value) *value {
+	if a.Rank(beams) != 3 {
+		a.Failf("cache_indirection has %d dimensions, want 3", a.Rank(beams))
+	}
+	sizes, width := a.SymShape(x), a.SymShape(beams)[1]
+	first := a.Op("mul", nil, a.IndexVector(sizes[0].Div(width)), a.SizeOperand(width))
+	rows := a.Op("add", nil, a.Cast(beams, tensor.Int64), a.Reshape(first, -1, 1, 1))
+	rows = a.ReshapeSym(rows, sizes[0], sym.Of(1), sizes[2], sym.Of(1))
+	return a.Op("gather", graph.Attrs{"dim": 0}, x, a.Op("expand", graph.Attrs{"size": a.SizesAttr(sizes...)}, rows))
+}
+
+// unpack sets q, k and v from operands 0 to 2, and adds their bias. The ranks of operands 0 to 2 decide which operands
+// have queries, keys or values. If acceptsJoined is true, operand 0 may have all three, one after another.
+func (a *attentionNode) unpack(bias *value, acceptsJoined bool) {
 	q, k, v := a.Operand(0), a.OperandOrNil(1), a.OperandOrNil(2)
 	hasRank := func(x *value, rank int) bool { return x != nil && a.Rank(x) == rank }
 	biasedCount := 3 // the bias is added to the first biasedCount of q, k and v
 	switch {
 	case hasRank(q, 5) && k == nil && v == nil: // q is [batch, positions, heads, 3, elements] and has all three
 		a.q, a.k, a.v = a.selected(q, 0), a.selected(q, 1), a.selected(q, 2)
+	case acceptsJoined && hasRank(q, 3) && k == nil && v == nil: // q is [batch, positions, 3*heads*elements]
+		a.splitJoined(q, nil)
 	case v == nil && hasRank(q, 3) && hasRank(k, 5): // k is [batch, positions, heads, 2, elements]: keys and values
 		a.q, a.k, a.v = a.headsFirst(q), a.selected(k, 0), a.selected(k, 1)
 	case hasRank(q, 3) && hasRank(k, 4) && hasRank(v, 4):
@@ -145,7 +217,7 @@ func (a *attentionNode) unpack() {
 	default:
 		a.Failf("the numbers of dimensions of query, key and value are not supported")
 	}
-	if bias := a.OperandOrNil(3); bias != nil {
+	if bias != nil {
 		a.addBias(bias, biasedCount)
 	}
 }
@@ -192,13 +264,16 @@ func (a *attentionNode) prependPast(keys, values *value) {
 func (a *attentionNode) result(mask, bias *value) (result, scores *value) {
 	hasScale := a.Float("scale", 0) != 0
 	scores = a.scores(hasScale)
+	queries, keys := a.SymShape(a.q)[2], a.SymShape(a.k)[2]
 	if bias != nil {
-		scores = a.Op("add", nil, scores, bias)
+		scores = a.Op("add", nil, scores, a.toAllKeys(bias, keys))
 	}
 	if mask != nil {
-		scores = a.Op("add", nil, scores, a.maskAddend(mask))
+		scores = a.Op("add", nil, scores, a.toAllKeys(a.maskAddend(mask), keys))
 	}
-	queries, keys := a.SymShape(a.q)[2], a.SymShape(a.k)[2]
+	if a.ends != nil {
+		scores = a.Op("masked_fill", nil, scores, a.Op("ge", nil, a.IndexVector(keys), a.ends), math.Inf(-1))
+	}
 	if a.Flag("unidirectional", false) && !queries.Same(sym.Of(1)) { // a single query attends to all keys
 		scores = a.hideLaterKeys(scores, queries, keys)
 	}
@@ -206,10 +281,25 @@ func (a *attentionNode) result(mask, bias *value) (result, scores *value) {
 	return joinHeads(a.node, a.Op("matmul", nil, weights, a.v)), scores
 }
 
-// hideLaterKeys sets scores to -Inf: query i attends only to the keys 0 to pastCount+i.
+// toAllKeys extends numbers for the scores by zeros for the keys of a shared cache that are not in use.
+func (a *attentionNode) toAllKeys(addend *value, keys sym.Int) *value {
+	rank := a.Rank(addend)
+	if a.ends == nil || rank == 0 || a.SymShape(addend)[rank-1].Same(sym.Of(1)) {
+		return addend
+	}
+	before, after := make([]sym.Int, rank), make([]sym.Int, rank)
+	after[rank-1] = keys.Sub(a.SymShape(addend)[rank-1])
+	return padded(a.node, addend, before, after, 0)
+}
+
+// hideLaterKeys sets scores to -Inf: query i attends only to the keys up to i behind the past ones.
 func (a *attentionNode) hideLaterKeys(scores *value, queries, keys sym.Int) *value {
 	query := a.Op("unsqueeze", graph.Attrs{"dim": 1}, a.IndexVector(queries)) // [queries, 1]
-	lastKey := a.Op("add", nil, query, a.SizeOperand(a.pastCount))
+	past := a.SizeOperand(a.pastCount)
+	if a.starts != nil {
+		past = a.starts
+	}
+	lastKey := a.Op("add", nil, query, past)
 	isHidden := a.Op("gt", nil, a.IndexVector(keys), lastKey) // [queries, keys]
 	return a.Op("masked_fill", nil, scores, isHidden, math.Inf(-1))
 }

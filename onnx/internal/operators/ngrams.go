@@ -10,7 +10,8 @@ import (
 )
 
 // tfIdf converts TfIdfVectorizer, which counts n-grams in each row of the operand. It counts the n-grams of a pool, a
-// list in the attributes. An n-gram is a sequence of n words, and a word is an integer. In mode TF the result is the
+// list in the attributes. An n-gram is a sequence of n words, and a word is an integer or a string, represented by a
+// code. In mode TF the result is the
 // counts, in mode TFIDF counts*weights, and in mode IDF the weights of the n-grams that occur. For example, a pool of
 // the 1-gram 7 and the 2-gram 7 8 has the counts [2, 1] in the row [7, 8, 7].
 func tfIdf(n *node) []*value {
@@ -61,9 +62,13 @@ type gramTable struct {
 // length 2, and so on; ngram_counts[i] is the position in the pool of the first n-gram of length i+1. The table has
 // only the n-grams of min_gram_length to max_gram_length words.
 func readGramTable(n *node) gramTable {
-	pool, ok := n.Ints("pool_int64s")
-	if !ok {
-		n.Failf("strings are not supported")
+	pool, _ := n.Ints("pool_int64s")
+	texts, hasTexts := n.Strings("pool_strings")
+	if hasTexts {
+		pool = convert.IntsOf(n.StringCodes(texts...).Data())
+	}
+	if hasTexts != n.Operand(0).HasStrings() {
+		n.Failf("the operand must have strings if and only if the pool has (pool_strings)")
 	}
 	starts, _ := n.Ints("ngram_counts")
 	positions, _ := n.Ints("ngram_indexes")

@@ -22,7 +22,7 @@ var Microsoft = map[string]converter{
 	// Products.
 	"FusedMatMul": inFloat32(fusedMatMul), "TransposeMatMul": inFloat32(fusedMatMul), "FusedGemm": inFloat32(fusedGemm),
 	"FusedConv":   inFloat32(fusedConv),
-	"MatMulNBits": matMulNBits, "GatherBlockQuantized": gatherBlockQuantized,
+	"MatMulNBits": matMulNBits, "GatherBlockQuantized": gatherBlockQuantized, "QMoE": quantizedExperts,
 
 	// Normalizations and embeddings. The bias of a normalized sum is operand 4 or 3.
 	"SkipLayerNormalization":           inFloat32(skipNorm(4, layerNormOfSum, layerStatistics)),
@@ -32,7 +32,8 @@ var Microsoft = map[string]converter{
 
 	// Attention.
 	"Attention": inFloat32(projectedAttention), "MultiHeadAttention": inFloat32(multiHeadAttention),
-	"QAttention": inFloat32(quantizedAttention), "GroupQueryAttention": groupQueryAttention,
+	"DecoderMaskedMultiHeadAttention": inFloat32(decoderMaskedAttention),
+	"QAttention":                      inFloat32(quantizedAttention), "GroupQueryAttention": groupQueryAttention,
 	"RotaryEmbedding": microsoftRotaryEmbedding,
 
 	// Quantization.
