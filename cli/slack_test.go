@@ -58,7 +58,7 @@ func TestSlack(t *testing.T) {
 // TestSlackCombined combines --slack with pins, --max-memory and several sizes. The two copies of the optimum can be
 // avoided for less than 100% of its cost.
 func TestSlackCombined(t *testing.T) {
-	command := []string{"plan", models + "/pointwise.json", "--costs", "../internal/machine/profiles/avx512.json"}
+	command := []string{"plan", models + "/pointwise.json", "--costs", "../pricing/profiles/avx512.json"}
 	planned := func(args ...string) (doc slackDoc) {
 		t.Helper()
 		args = slices.Concat(command, []string{"--json"}, args)

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -363,4 +364,27 @@ func TestEmptyImagesWithSamePadding(t *testing.T) {
 			require.Equal(t, []int{2, 4, 0, 3}, out["y"].Shape)
 		}
 	}
+}
+
+// TestPixelsOfAHalvedImage: the number of pixels of an image is known as an expression after five halvings and two
+// doublings, as in detectors that compute a grid of anchors from it.
+func TestPixelsOfAHalvedImage(t *testing.T) {
+	g := &pb.GraphProto{Input: infos(info("x0", tFloat, 1, 1, "H", "W")), Output: infos(info("z", tFloat)),
+		Initializer: []*pb.TensorProto{int64s("flat", []int64{1}, -1),
+			{Name: "scales", DataType: int32(tFloat), Dims: []int64{4}, FloatData: []float32{1, 1, 4, 4}}}}
+	for i := range 5 {
+		g.Node = append(g.Node, node1("MaxPool", names(fmt.Sprint("x", i)), names(fmt.Sprint("x", i+1)),
+			attrInts("kernel_shape", 3, 3), attrInts("strides", 2, 2), attrInts("pads", 1, 1, 1, 1)))
+	}
+	g.Node = append(g.Node, node1("Resize", names("x5", "", "scales"), names("y")),
+		node1("Reshape", names("y", "flat"), names("pixels")), node1("Shape", names("pixels"), names("shape")),
+		node1("ConstantOfShape", names("shape"), names("z")))
+	converted, err := toGraph(model(13, g), Options{})
+	require.NoError(t, err)
+	require.False(t, converted.Dynamic())
+	p, err := program.New(converted, program.Options{})
+	require.NoError(t, err)
+	out, err := p.Run(t.Context(), map[string]*tensor.Tensor{"x0": tensor.Zeros(tensor.Float32, 1, 1, 97, 64)})
+	require.NoError(t, err)
+	require.Equal(t, []int{4 * 4 * 4 * 2}, out["z"].Shape)
 }

@@ -276,7 +276,7 @@ def main():
     m.add_argument("models", nargs="+")
     c = commands.add_parser("check")
     c.add_argument("--profile")
-    c.add_argument("--terms", default=os.path.join(os.path.dirname(__file__), "../internal/machine/profiles/avx512.json"))
+    c.add_argument("--terms", default=os.path.join(os.path.dirname(__file__), "../pricing/profiles/avx512.json"))
     c.add_argument("--by", choices=["kernel", "step"], default="kernel")
     c.add_argument("--worst", type=int, default=60)
     c.add_argument("folders", nargs="+")

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Updates the shipped profile of an instruction set: calibrates this machine, measures the steps of networks under
-# several strategies, fits the prices to both (scripts/prices.py), and writes internal/machine/profiles/NAME.json.
+# several strategies, fits the prices to both (scripts/prices.py), and writes pricing/profiles/NAME.json.
 #
 #   scripts/profile.sh avx512|avx2|portable FOLDER MODEL.onnx...
 #
@@ -19,7 +19,7 @@ case $name in
 esac
 cd "$(dirname "$0")/.."
 mkdir -p "$folder"
-shipped=internal/machine/profiles/$name.json
+shipped=pricing/profiles/$name.json
 binary=$folder/graphrun
 [ -x "$binary" ] || go build -tags "$tags" -o "$binary" ./cmd/graphrun
 [ -f "$folder/calibrated" ] || "$binary" calibrate --out "$folder/calibrated" >/dev/null

@@ -15,8 +15,9 @@ import (
 // M, where(M = 1, N, M)).
 
 // maxSize bounds the length of size expressions (sym.Int.Size). The broadcast of two unknown sizes contains both
-// expressions, so that expressions would otherwise grow with the number of nodes.
-const maxSize = 24
+// expressions, so that expressions would otherwise grow with the number of nodes. The number of pixels of an image that
+// was halved five times, as in detectors, has the length 33.
+const maxSize = 64
 
 // maxPaths is the maximum number of paths through a node's inference that are explored. A path is the outcomes of the
 // comparisons of sizes, such as N = 1 and H > 8. sym.Fork runs the inference once for each path.
