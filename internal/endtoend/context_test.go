@@ -108,7 +108,7 @@ func TestContextIsLetGo(t *testing.T) {
 			p, err := graphrun.Compile(ctx, g, graphrun.Options{})
 			require.NoError(t, err)
 			cancel()
-			_, err = graphrun.Compile(ctx, g, graphrun.Options{})
+			_, err = graphrun.Compile(t.Context(), g, graphrun.Options{})
 			require.NoError(t, err)
 			in := map[string]*tensor.Tensor{}
 			for _, v := range g.Inputs {

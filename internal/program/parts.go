@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -549,9 +550,9 @@ func (run *partsRun) outputs() (_ []*tensor.Tensor, err error) {
 
 // This part shares plans between the sizes at which a part of a graph runs. For example, the part behind nonzero runs
 // with another number of rows for each image. The sizes that differ between runs are symbols of the part's graph
-// ([graph.SegmentForm]), which is a program of its own, the open program. Its specializations are plans for sizes that
-// are rounded up to powers of two, so that the sizes of a run alone determine the plan. A binding repeats the decisions
-// of such a plan, by a template if possible (see specialization.go).
+// ([graph.SegmentForm]), which is a program of its own, the open program. Its specializations are plans for the hints of
+// the graph; sizes that depend on data are rounded up to powers of two. The sizes of a run alone thus determine the
+// plan. A binding repeats the decisions of such a plan, by a template if possible (see specialization.go).
 
 // maxForms is the number of forms at which the open programs of a graph are dropped. Later runs make them again.
 const maxForms = 64
@@ -593,11 +594,52 @@ func (run *partsRun) openProgram(part *graph.Segment) (open *Program, sizes []in
 	open = &Program{graph: g, options: owner.options, needsInference: true, openSymbols: names, fixedSizes: fixed,
 		pool: owner.pool, uploads: owner.uploads, planCount: owner.planCount}
 	open.options.InputsInMemory = true
+	if run.isWhole {
+		open.anchors = owner.anchorsOf(names)
+	}
 	if run.forms == nil || len(run.forms) >= maxForms {
 		run.forms = map[formKey]*Program{}
 	}
 	run.forms[key] = open
 	return open, sizes
+}
+
+// anchorsOf returns the hints for named symbols, or the assumed sizes if there are no hints. A size is -1 for a symbol
+// that depends on data.
+func (p *Program) anchorsOf(names []string) [][]int {
+	hints := p.hints
+	if len(hints) == 0 {
+		hints = [][]int{p.assumedSizes}
+	}
+	anchors := make([][]int, len(hints))
+	for i, hint := range hints {
+		for _, name := range names {
+			size := -1
+			if k := slices.Index(p.openSymbols, name); k >= 0 {
+				size = hint[k]
+			}
+			anchors[i] = append(anchors[i], size)
+		}
+	}
+	return anchors
+}
+
+// anchor returns the sizes for which the open program of a part is planned: those of the nearest anchor. Sizes that
+// depend on data are rounded up to powers of two, and so are all sizes of a part of a body.
+func (p *Program) anchor(sizes []int) []int {
+	anchor := p.roundUp(sizes)
+	if len(p.anchors) == 0 {
+		return anchor
+	}
+	nearest := slices.MinFunc(p.anchors, func(a, b []int) int {
+		return cmp.Compare(distance(a, sizes), distance(b, sizes))
+	})
+	for i, n := range nearest {
+		if n >= 0 {
+			anchor[i] = n
+		}
+	}
+	return anchor
 }
 
 // isHint reports whether the sizes of symbols are those of a hint, or the assumed sizes if there are no hints. Compile
@@ -632,7 +674,7 @@ func (p *Program) roundUp(sizes []int) []int {
 // the sizes need a plan of their own.
 func (b *Binding) bindPart(ctx context.Context, open *Program, sizes []int) (bound bool, err error) {
 	defer interrupt.Catch(&err)
-	hint := open.roundUp(sizes)
+	hint := open.anchor(sizes)
 	spec := open.SpecializationAt(ctx, hint)
 	if spec == nil { // the part cannot be planned for the rounded sizes
 		return false, nil

@@ -119,3 +119,23 @@ func TestPartsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// The part before nonzero is planned for the assumed sizes, as a graph whose shapes are known is: other sizes of x need
+// no plan of their own.
+func TestPartsArePlannedForTheAssumedSizes(t *testing.T) {
+	plans := 0
+	p, err := program.Compile(t.Context(), selection(), program.Options{Threads: 1, Progress: func(stage string) {
+		if stage == "planning" {
+			plans++
+		}
+	}})
+	require.NoError(t, err)
+	runSelection(t, p, 20, 5)
+	runSelection(t, p, 21, 5)
+	runSelection(t, p, 22, 5) // templates are made from the second size on
+	plans = 0
+	for _, rows := range []int{30, 50, 90, 200, 400, 1000} {
+		runSelection(t, p, rows, 5)
+	}
+	assert.Zero(t, plans)
+}

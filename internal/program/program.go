@@ -41,8 +41,7 @@ var ErrNoContext = errors.New("the context is nil: pass context.Background() if 
 // ErrNotCompiled is the error of a nil or zero program.
 var ErrNotCompiled = errors.New("the program was not made by Compile")
 
-// Program is a compiled graph. It may be used from several goroutines at once. All fields are unexported: the root
-// package's Program has the same underlying type, so exported fields would be public.
+// Program is a compiled graph. It may be used from several goroutines at once.
 //
 // The dimensions of inputs may be symbols, such as N in a graph with an input of shape Nx3. A symbol is fixed if the
 // options or the graph give its size for all runs. Otherwise it is open: each run takes its size from its inputs, and
@@ -60,6 +59,7 @@ type Program struct {
 	assumedSizes    []int                // sizes of the open symbols where no input gives one
 	strideHints     map[string]int       // hints of symbols that are not open: see checkHints
 	hints           [][]int              // Options.Hints, by open symbol
+	anchors         [][]int              // of the open program of a part, for which it is planned: see anchorsOf
 	sharedSymbol    string               // see ShareSpecializations
 	symbolicIndices []int                // indices of the inputs that have symbols
 	symbolDims      []inputSymbols       // their dimensions, for runs
