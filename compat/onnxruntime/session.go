@@ -336,6 +336,32 @@ func (s *DynamicAdvancedSession) RunWithOptions(inputs, outputs []Value, opts *R
 	return s.session.run(opts, s.inputNames, inputs, s.outputNames, outputs)
 }
 
+// RunByName runs the model on inputs by name, and returns new values for the outputs with the names. The original has
+// no such method: it serves module compat/microsoft. Inputs that the model has defaults for may be missing.
+func (s *DynamicAdvancedSession) RunByName(opts *RunOptions, inputs map[string]Value,
+	outputNames []string) (map[string]Value, error) {
+	names, values := slices.Sorted(maps.Keys(inputs)), []Value{}
+	for _, name := range names {
+		if s.session != nil && !s.session.hasInput(name) {
+			return nil, unknown("input", name, slices.Sorted(maps.Keys(s.session.inputs)))
+		}
+		values = append(values, inputs[name])
+	}
+	for _, name := range outputNames {
+		if s.session != nil && s.session.outputs[name].Name == "" {
+			return nil, unknown("output", name, slices.Sorted(maps.Keys(s.session.outputs)))
+		}
+	}
+	outputs, results := make([]Value, len(outputNames)), map[string]Value{}
+	if err := s.session.run(opts, names, values, outputNames, outputs); err != nil {
+		return nil, err
+	}
+	for i, name := range outputNames {
+		results[name] = outputs[i]
+	}
+	return results, nil
+}
+
 // GetModelMetadata returns the metadata of the model.
 func (s *DynamicAdvancedSession) GetModelMetadata() (*ModelMetadata, error) {
 	return s.session.describe()
