@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/graphrun/graphrun"
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/sym"
 )
 
@@ -60,30 +60,9 @@ func Specializations(p *graphrun.Program) ([]Specialization, error) {
 	return list, nil
 }
 
-// Usage tells how the runs of a program got their plans.
-type Usage struct {
-	Plans   int          // how often the graph or a part of it was planned; sizes that share a plan add nothing
-	Classes []ClassUsage // the classes of sizes that runs have met, in the order of their plans
-}
-
-// ClassUsage describes a set of sizes that share a plan. A run with new sizes of the class evaluates the plan at these
-// sizes.
-type ClassUsage struct {
-	Anchor   map[string]int // the sizes for which the plan was made, by symbol
-	Guards   []graph.Guard  // the conditions that all sizes of the class satisfy
-	Bindings int            // number of sets of sizes for which the plan was evaluated
-}
-
 // UsageOf returns the use of plans so far. Classes are listed once a run has met a size other than an anchor. It
 // returns nothing for a nil program.
-func UsageOf(p *graphrun.Program) Usage {
-	internal := p.Internal().Usage()
-	usage := Usage{Plans: internal.Plans}
-	for _, class := range internal.Classes {
-		usage.Classes = append(usage.Classes, ClassUsage(class))
-	}
-	return usage
-}
+func UsageOf(p *graphrun.Program) report.Usage { return p.Internal().Usage() }
 
 // mainSpecializations returns the specializations for the hints or, without hints, for the nondegenerate sizes (see
 // [program.Program.NondegenerateSizes]) or the assumed sizes. Together they cover nearly all sizes.

@@ -9,6 +9,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/op"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -30,7 +31,7 @@ func TestUsage(t *testing.T) {
 	warm := UsageOf(p)
 	require.NotEmpty(t, warm.Classes)
 	assert.Positive(t, warm.Plans)
-	bindings := func(usage Usage) (sum int) {
+	bindings := func(usage report.Usage) (sum int) {
 		for _, class := range usage.Classes {
 			assert.Len(t, class.Anchor, 1)
 			sum += class.Bindings

@@ -457,3 +457,17 @@ func (Sizes) JSONSchema() map[string]any {
 	items := Size{}.JSONSchema()
 	return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": items}, map[string]any{"type": "null"}}}
 }
+
+// Usage tells how the runs of a program got their plans.
+type Usage struct {
+	Plans   int          // how often the graph or a part of it was planned; sizes that share a plan add nothing
+	Classes []ClassUsage // the classes of sizes that runs have met, in the order of their plans
+}
+
+// ClassUsage describes a set of sizes that share a plan. A run with new sizes of the class evaluates the plan at these
+// sizes.
+type ClassUsage struct {
+	Anchor   map[string]int // the sizes for which the plan was made, by symbol
+	Guards   []string       // the conditions that all sizes of the class satisfy
+	Bindings int            // number of sets of sizes for which the plan was evaluated
+}

@@ -67,12 +67,8 @@ func (m *model) addPlans(text map[string]*bytes.Buffer) {
 	indices := map[string]int{} // by anchor: number of its classes so far
 	for _, class := range usage.Classes {
 		anchor := program.SizesText(class.Anchor)
-		var guards []string
-		for _, guard := range class.Guards {
-			guards = append(guards, guard.Cond.String())
-		}
 		fmt.Fprintf(text["graphrun_bindings_total"], "graphrun_bindings_total{%s,anchor=\"%s\",class=\"%d\",guards=\"%s\"} %d\n",
-			labels, labelEscaper.Replace(anchor), indices[anchor], labelEscaper.Replace(cut(strings.Join(guards, ", "))),
+			labels, labelEscaper.Replace(anchor), indices[anchor], labelEscaper.Replace(cut(strings.Join(class.Guards, ", "))),
 			class.Bindings)
 		indices[anchor]++
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -397,33 +398,22 @@ func (s *SymbolicPlan) sizeKinds() (conditions []sym.Bool) {
 	return conditions
 }
 
-// Usage tells how the runs of a program got their plans.
-type Usage struct {
-	Plans   int          // how often the graph or a part of it was planned; sizes that share a plan add nothing
-	Classes []ClassUsage // the classes of sizes that runs have met, in the order of their plans
-}
-
-// ClassUsage describes a set of sizes that share a plan. A run with new sizes of the class evaluates the plan at these
-// sizes.
-type ClassUsage struct {
-	Anchor   map[string]int // the sizes for which the plan was made, by symbol
-	Guards   []graph.Guard  // the conditions that all sizes of the class satisfy
-	Bindings int            // number of sets of sizes for which the plan was evaluated
-}
-
 // Usage returns the use of plans so far. Parts whose shapes depend on data count as plans; their classes are not
 // listed. It returns nothing for a nil program.
-func (p *Program) Usage() Usage {
+func (p *Program) Usage() report.Usage {
 	if p == nil || p.planCount == nil { // New did not make p
-		return Usage{}
+		return report.Usage{}
 	}
-	usage := Usage{Plans: int(p.planCount.Load())}
+	usage := report.Usage{Plans: int(p.planCount.Load())}
 	for _, spec := range p.Specializations() {
 		unlock := spec.lockClasses(context.Background())
 		for _, class := range spec.classes {
 			if class.template != nil {
-				usage.Classes = append(usage.Classes, ClassUsage{Anchor: p.SizesByName(spec.Hint),
-					Guards: class.guards, Bindings: int(class.bindings.Load())})
+				used := report.ClassUsage{Anchor: p.SizesByName(spec.Hint), Bindings: int(class.bindings.Load())}
+				for _, guard := range class.guards {
+					used.Guards = append(used.Guards, guard.Cond.String())
+				}
+				usage.Classes = append(usage.Classes, used)
 			}
 		}
 		unlock()
