@@ -2,4 +2,4 @@ module github.com/graphrun/graphrun/compat/onnxruntime
 
 go 1.26.0
 
-require github.com/graphrun/graphrun v0.0.0-20261201013232-2dffef226a82
+require github.com/graphrun/graphrun v0.0.0-20261201015914-748e6be831da
