@@ -30,6 +30,8 @@ typecheck:
 	$(GO) run ./scripts/typecheck linux/amd64,noasm linux/arm64 linux/386 darwin/arm64 windows/amd64 wasip1/wasm
 	cd beam && $(GO) run ../scripts/typecheck/main.go linux/amd64
 	cd compat/onnxruntime && $(GO) run ../../scripts/typecheck/main.go linux/386 darwin/arm64 windows/amd64 wasip1/wasm
+	cd compat/microsoft && $(GO) run ../../scripts/typecheck/main.go linux/386 darwin/arm64 windows/amd64 wasip1/wasm
+	cd compat/hugot && $(GO) run ../../scripts/typecheck/main.go darwin/arm64 windows/amd64
 
 # go generate changes no file. The tree is compared, so that it works with uncommitted changes.
 generated:

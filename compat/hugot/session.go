@@ -54,9 +54,9 @@ func NewSession(o graphrun.Options) *Session {
 	return &Session{options: o, models: map[string]*backends.Model{}}
 }
 
-// NewPipeline returns a pipeline of hugot for the model in the folder ModelPath: the file OnnxFilename, or the only file
-// whose name ends with .onnx, with config.json, tokenizer.json and special_tokens_map.json beside it. The name of the
-// pipeline must be new for the model. Pipelines that generate text are an error.
+// NewPipeline returns a pipeline of hugot for the model in the folder ModelPath: the file OnnxFilename, or the only
+// file whose name ends with .onnx. The folder has config.json, tokenizer.json and special_tokens_map.json. The name of
+// the pipeline must be new for the model. Pipelines that generate text are an error.
 func NewPipeline[T backends.Pipeline](s *Session, config backends.PipelineConfig[T]) (T, error) {
 	var none T
 	switch {

@@ -198,3 +198,23 @@ func TestErrors(t *testing.T) {
 		t.Error("a pipeline of a destroyed session")
 	}
 }
+
+// The page about text shows the examples.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/text.md")
+	fail(t, err)
+	source, err := os.ReadFile("example_test.go")
+	fail(t, err)
+	functions := strings.Split(string(source), "\nfunc Example_")[1:]
+	if len(functions) != 3 {
+		t.Errorf("%d examples instead of 3", len(functions))
+	}
+	for _, function := range functions {
+		name, body, _ := strings.Cut(function, "() {\n")
+		body, _, _ = strings.Cut(body, "\n}\n")
+		body = strings.ReplaceAll("\n"+body, "\n\t", "\n")
+		if !strings.Contains(string(page), "```go"+body+"\n```") {
+			t.Errorf("docs/text.md does not have the text of Example_%s", name)
+		}
+	}
+}

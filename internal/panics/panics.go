@@ -3,7 +3,11 @@ package panics
 
 import (
 	"fmt"
+	"os"
+	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/tensor"
@@ -17,6 +21,7 @@ func Recover(err *error) {
 }
 
 // Error returns the error for a recovered panic: a failed allocation, a context that has ended, or an internal error.
+// An internal error has the functions that panicked, or the whole stack if GOTRACEBACK is all, system or crash.
 func Error(panicked any) error {
 	switch panicked := panicked.(type) {
 	case *tensor.MemoryError:
@@ -24,5 +29,30 @@ func Error(panicked any) error {
 	case *interrupt.Ended:
 		return panicked
 	}
-	return fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
+	if slices.Contains([]string{"all", "system", "crash"}, os.Getenv("GOTRACEBACK")) {
+		return fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
+	}
+	return fmt.Errorf("internal error: %v%s", panicked, trace())
+}
+
+// maxFrames is the maximum number of functions in an error.
+const maxFrames = 5
+
+// trace lists the innermost functions that were running at the panic, each on a line with its place.
+func trace() string {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	var lines []string
+	for {
+		frame, more := frames.Next()
+		switch {
+		case frame.Function == "runtime.gopanic": // what follows panicked, what precedes recovers
+			lines = nil
+		case !strings.HasPrefix(frame.Function, "runtime."):
+			lines = append(lines, fmt.Sprintf("\n\tat %s (%s:%d)", frame.Function, frame.File, frame.Line))
+		}
+		if !more {
+			return strings.Join(lines[:min(len(lines), maxFrames)], "")
+		}
+	}
 }

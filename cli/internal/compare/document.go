@@ -124,6 +124,12 @@ func (c *comparison) table() *term.Table {
 	return &t
 }
 
+// haveEqualValues reports whether strategies ran, and gave equal values.
+func (c *comparison) haveEqualValues() bool {
+	ran := func(row Row) bool { return row.Runs > 0 }
+	return len(c.Differences) == 0 && !c.Unchecked && slices.ContainsFunc(c.rows, ran)
+}
+
 // caption returns the sentence below the table. It states the number of runs, and the meaning of the signs in the
 // columns.
 func (c *comparison) caption() string {
@@ -209,7 +215,7 @@ func (c *comparison) writeTable(w io.Writer, display term.Display) {
 		t.Write(w, display)
 	}
 	fmt.Fprintln(w, format.Wrap(c.caption(), display.ProseWidth()))
-	if len(c.Differences) == 0 && !c.Unchecked {
+	if c.haveEqualValues() {
 		fmt.Fprintln(w, "all strategies give equal values")
 	}
 	for _, d := range c.Differences {

@@ -25,7 +25,7 @@ func (c *comparison) writeHTML(w io.Writer) error {
 	for _, text := range c.verdictTexts() {
 		html.Summary = append(html.Summary, text+".")
 	}
-	if len(c.Differences) == 0 && !c.Unchecked {
+	if c.haveEqualValues() {
 		html.Summary = append(html.Summary, "All strategies give equal values.")
 	}
 	for _, d := range c.Differences {

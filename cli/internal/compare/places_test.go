@@ -74,3 +74,13 @@ func TestPlaces(t *testing.T) {
 	assert.Contains(t, string(html), "2 inserted copies, 1 step on software, 1 upload, 1 download")
 	assert.NotContains(t, compare("--json"), "places")
 }
+
+// TestNoValuesWithoutRuns: nothing is said of values if the measurement ended before the first run.
+func TestNoValuesWithoutRuns(t *testing.T) {
+	c := comparison{rows: make([]Row, 2)}
+	assert.False(t, c.haveEqualValues())
+	c.rows[0].Runs = 1
+	assert.True(t, c.haveEqualValues())
+	c.Differences = []string{"y"}
+	assert.False(t, c.haveEqualValues())
+}
