@@ -4,7 +4,8 @@
 //
 //	replace github.com/microsoft/onnxruntime/go => github.com/graphrun/graphrun/compat/microsoft VERSION
 //
-// docs/from-onnxruntime.md of graphrun says what differs. The API is that of commit 2a43ec07e67d.
+// docs/from-onnxruntime.md of graphrun says what differs. The binding has no version yet; its README pins commit
+// 2a43ec07e67d, and this package has the API of that time.
 package onnxruntime
 
 import (
