@@ -104,9 +104,8 @@ func (d *decoder) convert(v *graph.Value, t *tensor.Tensor) (_ *tensor.Tensor, e
 	defer tensor.CatchMemory(&err)
 	labels := d.graph.Labels[v.Name]
 	switch {
-	case labels.Strings != nil && arrays.IsText(t.Meta, v):
-		t, _, err = arrays.Encode(t, labels, t.Shape[:t.Rank()-1]) // the last dimension has the characters
-		return t, err
+	case labels.IsText() && arrays.IsText(t.Meta, v):
+		return arrays.Encode(t, labels, t.Shape[:t.Rank()-1]) // the last dimension has the characters
 	case !arrays.IsCompatible(t.DType, v.Meta.DType):
 		return nil, fmt.Errorf("input %q: the array has dtype %v, want %v", v.Name, t.DType, v.Meta.DType)
 	}

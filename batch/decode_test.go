@@ -110,8 +110,8 @@ func textOf(in map[string]*tensor.Tensor) string {
 // TestStrings: elements of inputs of strings are codes.
 func TestStrings(t *testing.T) {
 	d := decoderOf(t, `{"name": "s", "dtype": "int64", "shape": ["N", 1]}`)
-	d.graph.Labels = map[string]graph.Labels{"s": {Strings: []string{"a", "b"}}}
-	unknown := graph.Code(nil, "c")
+	d.graph.Labels = map[string]graph.Labels{"s": {Texts: tensor.NewTexts([]string{"a", "b"})}}
+	unknown := tensor.NewTexts(nil).Code("c")
 	for name, text := range map[string]string{"a.csv": "b\nc\na\n", "a.jsonl": "[\"b\"]\n[\"c\"]\n[\"a\"]\n"} {
 		in, err := d.decode(name, []byte(text))
 		require.NoError(t, err)

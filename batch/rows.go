@@ -64,7 +64,7 @@ func rowShape(v *graph.Value) ([]int, error) {
 	return shape[1:], nil
 }
 
-func (c *column) isText() bool { return c.labels.Strings != nil }
+func (c *column) isText() bool { return c.labels.IsText() }
 
 // add parses an element and adds it.
 func (c *column) add(text []byte) error {

@@ -205,6 +205,9 @@ type Reference struct{}
 // Context returns a context that never ends.
 func (Reference) Context() context.Context { return context.Background() }
 
+// Texts returns nil: a reference knows no strings.
+func (Reference) Texts() *tensor.Texts { return nil }
+
 // Run evaluates a subgraph. The inputs are in the order of g.Inputs.
 func (Reference) Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if g == nil {

@@ -29,6 +29,8 @@ type Graph struct {
 	// indices into the labels, or each row has the values of a map whose keys are the labels. Inference and execution
 	// do not read Labels.
 	Labels map[string]Labels
+	// Texts has the strings of which values of the graph are codes, if any. A run knows them, and those of its inputs.
+	Texts *tensor.Texts
 	// Metadata has properties of the file, such as the metadata_props of ONNX: exporters write names of classes, sizes of
 	// images and the like. Nothing reads it.
 	Metadata map[string]string
@@ -216,7 +218,7 @@ func (g *Graph) BoundSizes() map[string]int {
 // Clone returns a copy of the graph that has its own nodes and values. It shares ops, attributes, metas and the data of
 // constants with g.
 func (g *Graph) Clone() *Graph {
-	copied := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, Labels: g.Labels, Metadata: g.Metadata,
+	copied := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, Labels: g.Labels, Texts: g.Texts, Metadata: g.Metadata,
 		sizes: g.sizes, symbolicState: g.symbolicState, nameSerial: g.nameSerial, assumed: g.assumed, warnings: g.warnings,
 		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places, packedFrom: g.packedFrom,
 		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,

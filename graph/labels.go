@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"strconv"
 	"sync"
@@ -16,16 +15,17 @@ import (
 // Labels describes an input or output of a graph ([Graph.Labels]) whose numbers represent strings, or whose rows
 // represent maps. The zero Labels means that the numbers represent only themselves.
 type Labels struct {
-	// Strings is nil, or the list of strings. An element of the tensor is an int64: the index of a string in the list, or
-	// the negative code of another string: see [Code].
-	Strings []string
+	// Texts has the strings of the graph ([Graph.Texts]) if the elements of the tensor, which are int64, are codes of
+	// strings. Otherwise it is nil.
+	Texts *tensor.Texts
 	// StringKeys or IntKeys are the keys of maps. A row of the tensor, along its last dimension, has the values of a
 	// map.
 	StringKeys []string
 	IntKeys    []int64
-
-	others map[int64]string // by code: the strings of Labels.With that are not in Strings
 }
+
+// IsText reports whether elements represent strings.
+func (l Labels) IsText() bool { return l.Texts != nil }
 
 // IsMap reports whether rows represent maps.
 func (l Labels) IsMap() bool { return l.StringKeys != nil || l.IntKeys != nil }
@@ -42,63 +42,24 @@ func (l Labels) Keys() []string {
 	return keys
 }
 
-// Codes returns the codes of the strings.
-func (l Labels) Codes() map[string]int64 {
-	codes := make(map[string]int64, len(l.Strings))
-	for i, s := range l.Strings {
-		codes[s] = int64(i)
-	}
-	return codes
-}
+// errNoText is the error for strings of a port that has none.
+var errNoText = errors.New("the elements are not strings")
 
-// codeSeed determines the codes of strings that no list has. It differs between processes, so that nobody can prepare
-// strings of equal codes.
-var codeSeed = maphash.MakeSeed()
-
-// Code returns the code of a string, where codes is the result of [Labels.Codes]: its index in Strings or, for another
-// string, a negative hash of 63 bits. Equal strings have equal codes in all tensors of the process. Different strings
-// have different codes, except for those not in Strings with a probability of 2^-63 for each pair.
-func Code(codes map[string]int64, s string) int64 {
-	if code, ok := codes[s]; ok {
-		return code
-	}
-	return -1 - int64(maphash.String(codeSeed, s)>>1)
-}
-
-// With returns labels that also decode the codes of the strings in texts: the strings of the inputs of a run, which its
-// outputs may have. Codes of further strings decode to no string.
-func (l Labels) With(texts []string) Labels {
-	if l.Strings == nil || len(texts) == 0 {
-		return l
-	}
-	codes, others := l.Codes(), map[int64]string{}
-	for _, s := range texts {
-		if code := Code(codes, s); code < 0 {
-			others[code] = s
-		}
-	}
-	l.others = others
-	return l
-}
-
-// text returns the string that a code represents.
-func (l Labels) text(code int64) (text string, ok bool) {
-	if code >= 0 && code < int64(len(l.Strings)) {
-		return l.Strings[code], true
-	}
-	text, ok = l.others[code]
-	return text, ok
-}
-
-// Encode returns a new int64 tensor whose elements, in row-major order, represent the strings. It returns the errors of
-// [tensor.FromSlice].
+// Encode returns a new int64 tensor whose elements, in row-major order, represent the strings. The tensor also holds
+// the strings ([tensor.Tensor.Texts]), so that a run finds them. Encode returns the errors of [tensor.FromSlice], and
+// an error unless l.IsText().
 func (l Labels) Encode(list []string, shape ...int) (*tensor.Tensor, error) {
-	codes := l.Codes()
+	if !l.IsText() {
+		return nil, errNoText
+	}
+	texts := l.Texts.With()
 	data := make([]int64, len(list))
 	for i, s := range list {
-		data[i] = Code(codes, s)
+		data[i] = texts.Code(s)
 	}
-	return tensor.FromSlice(data, shape...)
+	t, err := tensor.FromSlice(data, shape...)
+	t.SetTexts(texts)
+	return t, err
 }
 
 // Decode returns the strings that the elements of t represent, in row-major order. It returns an error for an element
@@ -123,9 +84,12 @@ func (l Labels) Decode(t *tensor.Tensor) ([]string, error) {
 }
 
 // Each calls visit with the index and the string of each element of t, in row-major order, until visit returns an
-// error. It returns an error for an element that represents no string.
+// error. The strings are those of the model and, in an output, those of the inputs and results of its run. Each returns
+// an error for an element that represents no string, and unless l.IsText().
 func (l Labels) Each(t *tensor.Tensor, visit func(i int, s string) error) error {
 	switch {
+	case !l.IsText():
+		return errNoText
 	case t == nil:
 		return errors.New("the tensor is nil")
 	case t.DType != tensor.Int64:
@@ -136,9 +100,12 @@ func (l Labels) Each(t *tensor.Tensor, visit func(i int, s string) error) error 
 	return t.EachBlock(blockBytes, func(block []byte) error {
 		for ; len(block) > 0; block = block[codeBytes:] {
 			code := int64(binary.NativeEndian.Uint64(block))
-			text, ok := l.text(code)
+			text, ok := l.Texts.Text(code)
+			if code < 0 {
+				text, ok = t.Texts().Text(code)
+			}
 			if !ok {
-				return fmt.Errorf("element %d is %d, which stands for no string of the model", i, code)
+				return fmt.Errorf("element %d is %d, which stands for no string of the model or of the run", i, code)
 			}
 			if err := visit(i, text); err != nil {
 				return err

@@ -9,9 +9,9 @@ import (
 )
 
 // TestUnknownStrings encodes strings that the labels do not have. Equal strings have equal codes, in all tensors, and
-// only labels that know the strings of the run decode them.
+// only the tensor decodes them.
 func TestUnknownStrings(t *testing.T) {
-	labels := Labels{Strings: []string{"red", ""}}
+	labels := Labels{Texts: tensor.NewTexts([]string{"red", ""})}
 	texts := []string{"blue", "red", "", "blue", "green"}
 	encoded, err := labels.Encode(texts, 5)
 	require.NoError(t, err)
@@ -24,12 +24,21 @@ func TestUnknownStrings(t *testing.T) {
 	require.NotEqual(t, codes[0], codes[4])
 	require.Negative(t, codes[0])
 
-	decoded, err := labels.With(texts).Decode(encoded)
+	for _, x := range []*tensor.Tensor{encoded, encoded.CopyTo(encoded.Meta), tensor.Must(encoded.View(encoded.Meta))} {
+		decoded, err := labels.Decode(x)
+		require.NoError(t, err)
+		require.Equal(t, texts, decoded)
+	}
+	bare := tensor.Must(tensor.FromSlice(codes, 5))
+	_, err = labels.Decode(bare)
+	require.ErrorContains(t, err, "element 0 is ")
+	require.ErrorContains(t, err, "stands for no string of the model or of the run")
+	bare.SetTexts(labels.Texts.With(other, bare))
+	decoded, err := labels.Decode(bare)
 	require.NoError(t, err)
 	require.Equal(t, texts, decoded)
-	_, err = labels.Decode(encoded)
-	require.ErrorContains(t, err, "stands for no string of the model")
-	_, err = labels.With([]string{"blue"}).Decode(encoded)
-	require.ErrorContains(t, err, "element 4 is ")
-	require.Equal(t, Labels{}, Labels{}.With(texts))
+	_, err = Labels{}.Encode(texts, 5)
+	require.ErrorContains(t, err, "not strings")
+	_, err = Labels{}.Decode(encoded)
+	require.ErrorContains(t, err, "not strings")
 }

@@ -262,6 +262,8 @@ type Runtime interface {
 	Run(g *Graph, in []*tensor.Tensor) ([]*tensor.Tensor, error)
 	// Context returns the context of the run.
 	Context() context.Context
+	// Texts has the strings of the run: those of the model, of the inputs, and those that ops added.
+	Texts() *tensor.Texts
 }
 
 // Example is a call for tests and documentation. Tests generate the data of its operands.

@@ -18,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun/kernels/internal/quantized"
 	"github.com/graphrun/graphrun/kernels/internal/recurrent"
 	"github.com/graphrun/graphrun/kernels/internal/reduce"
+	"github.com/graphrun/graphrun/kernels/internal/text"
 	"github.com/graphrun/graphrun/kernels/internal/view"
 	"github.com/graphrun/graphrun/kernels/internal/window"
 )
@@ -26,7 +27,7 @@ import (
 func families() [][]*graph.Op {
 	return [][]*graph.Op{
 		pointwise.Ops(), view.Ops(), reduce.Ops(), index.Ops(), product.Ops(), conv.Ops(), quantized.Ops(),
-		pool.Ops(), window.Ops(), recurrent.Ops(), fourier.Ops(), control.Ops(), linalg.Ops(), composite.Ops(),
+		pool.Ops(), window.Ops(), recurrent.Ops(), fourier.Ops(), control.Ops(), linalg.Ops(), text.Ops(), composite.Ops(),
 	}
 }
 

@@ -331,7 +331,7 @@ func recoded(results map[string]*tensor.Tensor, g, other *graph.Graph) map[strin
 	for _, out := range other.Outputs {
 		name := strings.TrimPrefix(out.Name, "if.")
 		list, err := g.Labels[name].Decode(results[name])
-		if len(g.Labels[name].Strings) == 0 || err != nil {
+		if err != nil || len(g.Labels[name].Texts.List()) == 0 {
 			continue
 		}
 		if x, err := other.Labels[out.Name].Encode(list, results[name].Shape...); err == nil {

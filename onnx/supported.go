@@ -64,7 +64,7 @@ var operatorsSince = map[int]string{
 	9: "Acosh Asinh Atanh Compress ConstantOfShape Cosh Erf EyeLike IsNaN MaxUnpool " +
 		"MeanVarianceNormalization NonZero OneHot Scatter Shrink Sign Sinh TfIdfVectorizer Where",
 	10: "ConvInteger DequantizeLinear IsInf MatMulInteger Mod NonMaxSuppression QLinearConv QLinearMatMul " +
-		"QuantizeLinear Resize ReverseSequence RoiAlign ThresholdedRelu",
+		"QuantizeLinear Resize ReverseSequence RoiAlign StringNormalizer ThresholdedRelu",
 	11: "BitShift ConcatFromSequence CumSum Det DynamicQuantizeLinear GatherElements GatherND Range Round " +
 		"ScatterElements ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert " +
 		"SequenceLength SplitToSequence Unique",
@@ -75,7 +75,7 @@ var operatorsSince = map[int]string{
 	17: "BlackmanWindow DFT HammingWindow HannWindow LayerNormalization MelWeightMatrix STFT SequenceMap",
 	18: "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CenterCropPad Col2Im GroupNormalization Mish",
 	19: "DeformConv",
-	20: "AffineGrid Gelu",
+	20: "AffineGrid Gelu RegexFullMatch StringConcat StringSplit",
 	23: "Attention RMSNormalization RotaryEmbedding",
 	24: "Swish TensorScatter",
 	26: "BitCast CumProd",

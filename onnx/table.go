@@ -31,9 +31,10 @@ var stringOperators = map[string]bool{
 	"Identity": true, "Reshape": true, "Flatten": true,
 	"Squeeze": true, "Unsqueeze": true, "Transpose": true, "Expand": true, "Tile": true,
 	"Concat": true, "Split": true, "Slice": true, "Gather": true, "GatherElements": true,
-	"GatherND": true, "Compress": true, "Where": true, "ai.onnx.ml.ArrayFeatureExtractor": true,
+	"GatherND": true, "Compress": true, "Where": true, "ReverseSequence": true, "DepthToSpace": true,
+	"SpaceToDepth": true, "StringConcat": true, "StringNormalizer": true, "ai.onnx.ml.ArrayFeatureExtractor": true,
 	// The int64 results are numbers, or the converter marks the results that are codes.
 	"If": false, "Loop": false, "Equal": false, "Shape": false, "Size": false,
-	"TfIdfVectorizer": false, "ai.onnx.ml.LabelEncoder": false,
+	"Cast": false, "CastLike": false, "StringSplit": false, "RegexFullMatch": false, "TfIdfVectorizer": false, "ai.onnx.ml.LabelEncoder": false,
 	"ai.onnx.ml.CategoryMapper": false, "ai.onnx.ml.OneHotEncoder": false, "ai.onnx.ml.DictVectorizer": false,
 	"ai.onnx.ml.CastMap": false}

@@ -5755,6 +5755,14 @@ func Normalize(input *graph.Value, attrs ...NormalizeAttrs) *graph.Value {
 	return node("normalize", 1, nonzeroAttrs(attrs), input)[0]
 }
 
+// NumberToString is the op number_to_string.
+//
+// Formats each number of self as the shortest decimal number that has the value: plain between 1e-4 and 1e16,
+// else with an exponent. Infinities are `INF` and `-INF`, booleans `1` and `0`.
+func NumberToString(self *graph.Value) *graph.Value {
+	return node("number_to_string", 1, nil, self)[0]
+}
+
 // Numel is the op numel.
 //
 // Returns the number of self's elements, a 0-dim int64.
@@ -7668,6 +7676,86 @@ type StftAttrs struct {
 //   - nFft: length of a transform
 func Stft[A Int](self, window *graph.Value, nFft A, attrs ...StftAttrs) *graph.Value {
 	return node("stft", 1, withRequired(nonzeroAttrs(attrs), "n_fft", nFft), self, window)[0]
+}
+
+// StringConcat is the op string_concat.
+//
+// Appends each string of `other` to the string of self. Both are broadcast together.
+func StringConcat(self, other *graph.Value) *graph.Value {
+	return node("string_concat", 1, nil, self, other)[0]
+}
+
+// StringFullMatch is the op string_full_match.
+//
+// Returns whether the whole of each string of self matches a regular expression in the syntax of RE2.
+//
+// Attributes:
+//
+//   - pattern: regular expression
+func StringFullMatch(self *graph.Value, pattern string) *graph.Value {
+	return node("string_full_match", 1, withRequired(nil, "pattern", pattern), self)[0]
+}
+
+// StringNormalizeCaseWord is the attribute case of [StringNormalize].
+type StringNormalizeCaseWord string
+
+// The words that StringNormalizeCaseWord takes.
+const (
+	StringNormalizeCaseNone  StringNormalizeCaseWord = "none"
+	StringNormalizeCaseLower StringNormalizeCaseWord = "lower"
+	StringNormalizeCaseUpper StringNormalizeCaseWord = "upper"
+)
+
+// StringNormalizeAttrs are the optional attributes of [StringNormalize].
+type StringNormalizeAttrs struct {
+	// the letters of the result (default none)
+	Case StringNormalizeCaseWord `attr:"case"`
+	// whether stop words are compared with their case
+	CaseSensitive bool `attr:"case_sensitive"`
+	// language of the mapping of letters; Turkish (tr) and Azeri (az) have their own
+	Locale string `attr:"locale"`
+}
+
+// StringNormalize is the op string_normalize.
+//
+// Removes the strings of self that are in `stopwords`, and changes the case of the others. self is a vector or
+// has one row. If no string is left, the result is one empty string.
+//
+// May be nil: stopwords.
+func StringNormalize(self, stopwords *graph.Value, attrs ...StringNormalizeAttrs) *graph.Value {
+	return node("string_normalize", 1, nonzeroAttrs(attrs), self, stopwords)[0]
+}
+
+// StringSplitAttrs are the optional attributes of [StringSplit].
+type StringSplitAttrs struct {
+	// the string between pieces; empty: any white space, and no piece is empty
+	Delimiter string `attr:"delimiter"`
+	// the maximum number of divisions of a string; the last piece has the rest
+	Maxsplit *int `attr:"maxsplit"`
+	// Values maps names of attributes, as in aten, to values of the graph. A run computes these attributes.
+	Values map[string]*graph.Value
+}
+
+// StringSplit is the op string_split.
+//
+// Divides each string of self into pieces. Returns two results. `pieces`: the pieces along a new last dimension,
+// as long as the longest list, with empty strings at the ends of shorter ones. `counts`: the number of pieces of
+// each string.
+func StringSplit(self *graph.Value, attrs ...StringSplitAttrs) (pieces, counts *graph.Value) {
+	made := node("string_split", 2, nonzeroAttrs(attrs), self)
+	return made[0], made[1]
+}
+
+// StringToNumber is the op string_to_number.
+//
+// Parses each string of self as a decimal number, an infinity (`INF`, `-INF`) or `NaN`. Integers are truncated.
+// A string that is no number, or a number out of the range of an integer dtype, is an error.
+//
+// Attributes:
+//
+//   - dtype: dtype of the numbers
+func StringToNumber(self *graph.Value, dtype tensor.DType) *graph.Value {
+	return node("string_to_number", 1, withRequired(nil, "dtype", dtype), self)[0]
 }
 
 // SubAttrs are the optional attributes of [Sub].

@@ -109,7 +109,7 @@ func (panickingHook) Begin(*http.Request, string, string) (context.Context, func
 // TestMemoryOfRequests: the memory that a rejected or accepted request needs is a small multiple of its size.
 func TestMemoryOfRequests(t *testing.T) {
 	m := &model{inputs: []port{{name: "x", dtype: tensor.Float32, shape: []int{-1, 3}},
-		{name: "s", dtype: tensor.Int64, shape: []int{-1}, labels: graph.Labels{Strings: []string{"", "a"}}}},
+		{name: "s", dtype: tensor.Int64, shape: []int{-1}, labels: graph.Labels{Texts: tensor.NewTexts([]string{"", "a"})}}},
 		outputs: []port{{name: "y", dtype: tensor.Float32, shape: []int{-1, 3}}}}
 	const size = 1 << 20
 	const strings4 = `{"name": "s", "datatype": "BYTES", "shape": [262144], "parameters": {"binary_data_size": 1048576}}`

@@ -60,12 +60,10 @@ type port struct {
 	labels graph.Labels // the strings that integer elements stand for, if any
 
 	isOptional bool // whether the input has a default
-
-	texts *[]string // gets the strings of an input that the model does not know; set while a request is decoded
 }
 
 // isText reports whether the elements of the port are strings.
-func (p port) isText() bool { return p.labels.Strings != nil }
+func (p port) isText() bool { return p.labels.IsText() }
 
 // datatype returns the name of the datatype in the protocol; "" if the protocol does not support it.
 func (p port) datatype() string {
@@ -87,12 +85,11 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 	if err != nil {
 		return nil, err
 	}
-	decoded, texts := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}, []string(nil)
+	decoded := &request{id: doc.ID, inputs: map[string]*tensor.Tensor{}}
 	for i := range doc.Inputs {
 		in := &doc.Inputs[i]
 		index := slices.IndexFunc(m.inputs, func(p port) bool { return p.name == in.Name })
 		p := m.inputs[index]
-		p.texts = &texts
 		input, unread, err := p.decode(in, binaryData)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
@@ -108,9 +105,6 @@ func (m *model) decodeRequest(header http.Header, body []byte) (*request, error)
 		}
 	}
 	m.chooseOutputs(decoded, doc)
-	for i := range decoded.outputs { // may have strings of the inputs
-		decoded.outputs[i].port.labels = decoded.outputs[i].port.labels.With(texts)
-	}
 	return decoded, nil
 }
 
@@ -248,7 +242,8 @@ func (p port) splitStrings(data []byte, shape []int, count int) (*tensor.Tensor,
 	if count > len(data)/lengthBytes { // limits the memory of the tensor by the size of the body
 		return nil, fmt.Errorf("the data have fewer strings than the shape %v", shape)
 	}
-	codes, result, n := p.labels.Codes(), tensor.Empty(tensor.New(tensor.Int64, shape...)), 0
+	texts, result, n := p.labels.Texts.With(), tensor.Empty(tensor.New(tensor.Int64, shape...)), 0
+	result.SetTexts(texts)
 	for ; len(data) > 0; n++ {
 		if len(data) < lengthBytes || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-lengthBytes) {
 			return nil, errors.New("the length of a string exceeds the data")
@@ -257,7 +252,7 @@ func (p port) splitStrings(data []byte, shape []int, count int) (*tensor.Tensor,
 			return nil, fmt.Errorf("the data have more than %d strings, the number of elements of the shape %v", count, shape)
 		}
 		end := lengthBytes + int(binary.LittleEndian.Uint32(data))
-		p.setCode(result, n, codes, data[lengthBytes:end])
+		setCode(result, n, texts.Code(string(data[lengthBytes:end])))
 		data = data[end:]
 	}
 	if n != count {
@@ -266,12 +261,8 @@ func (p port) splitStrings(data []byte, shape []int, count int) (*tensor.Tensor,
 	return result, nil
 }
 
-// setCode sets element n of an int64 tensor to the code of a string: see [graph.Labels].
-func (p port) setCode(t *tensor.Tensor, n int, codes map[string]int64, s []byte) {
-	code := graph.Code(codes, string(s))
-	if code < 0 && p.texts != nil {
-		*p.texts = append(*p.texts, string(s))
-	}
+// setCode sets element n of a row-major int64 tensor.
+func setCode(t *tensor.Tensor, n int, code int64) {
 	const codeBytes = 8
 	binary.NativeEndian.PutUint64(t.Storage().Bytes()[n*codeBytes:], uint64(code))
 }
@@ -320,7 +311,8 @@ func (p port) decodeJSON(data []byte, shape []int, count int) (*tensor.Tensor, e
 
 // decodeStrings is [port.decodeJSON] for strings.
 func (p port) decodeStrings(elements *elementScanner, shape []int, count int) (*tensor.Tensor, error) {
-	codes, result, n := p.labels.Codes(), tensor.Empty(tensor.New(tensor.Int64, shape...)), 0
+	texts, result, n := p.labels.Texts.With(), tensor.Empty(tensor.New(tensor.Int64, shape...)), 0
+	result.SetTexts(texts)
 	var unquoted []byte
 	for text := range elements.all {
 		if n < count {
@@ -328,7 +320,7 @@ func (p port) decodeStrings(elements *elementScanner, shape []int, count int) (*
 			if unquoted, err = jsontext.AppendUnquote(unquoted[:0], text); err != nil {
 				return nil, fmt.Errorf("element %d is not a string", n)
 			}
-			p.setCode(result, n, codes, unquoted)
+			setCode(result, n, texts.Code(string(unquoted)))
 		}
 		n++
 	}

@@ -15,6 +15,7 @@ func (t *Tensor) CopyTo(m Meta) *Tensor {
 	mustHaveSameShape(m, t.Meta)
 	out := Empty(m)
 	copyElements(out, t)
+	out.SetTexts(t.Texts())
 	return out
 }
 

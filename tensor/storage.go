@@ -3,6 +3,7 @@ package tensor
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -18,7 +19,8 @@ type Storage struct {
 	// recyclableBytes is the number of bytes, from the start of data, that the pool may recycle. It is 0 if other
 	// storage may share them.
 	recyclableBytes int
-	deferred        *deferred // the bytes of storage that may leave memory; data is then nil
+	deferred        *deferred             // the bytes of storage that may leave memory; data is then nil
+	texts           atomic.Pointer[Texts] // see Tensor.Texts
 }
 
 // NewStorage returns zeroed storage of n bytes, aligned to [Align]. It panics if n is negative. If the process may not

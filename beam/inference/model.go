@@ -230,7 +230,7 @@ func (m *model) input(v *graph.Value, t *tensor.Tensor) (*tensor.Tensor, error) 
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	if labels := m.graph.Labels[v.Name]; labels.Strings != nil && t.DType != v.Meta.DType {
+	if labels := m.graph.Labels[v.Name]; labels.IsText() && t.DType != v.Meta.DType {
 		list, err := npz.Strings(t)
 		if err != nil {
 			return nil, err
@@ -280,7 +280,7 @@ func (m *model) run(ctx context.Context, runs []*batching.Run) (out []map[string
 func (m *model) decodeStrings(out map[string]*tensor.Tensor) error {
 	for name, t := range out {
 		labels := m.graph.Labels[name]
-		if labels.Strings == nil {
+		if !labels.IsText() {
 			continue
 		}
 		list, err := labels.Decode(t)

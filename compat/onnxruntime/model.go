@@ -208,7 +208,7 @@ func infoOf(p graph.Port) InputOutputInfo {
 	}
 	info := InputOutputInfo{Name: p.Name, OrtValueType: ONNXTypeTensor, DataType: elementTypeOf(p.DType),
 		Dimensions: Shape{}}
-	if p.Labels.Strings != nil {
+	if p.Labels.IsText() {
 		info.DataType = TensorElementDataTypeString
 	}
 	for _, size := range p.Shape {

@@ -127,7 +127,7 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 			return fmt.Errorf("error running network: output %q %w", name, err)
 		}
 		into[name] = outputs[i].GetInternals().tensor
-		isDirect = isDirect && into[name] != nil && s.outputs[name].Labels.Strings == nil && !s.outputs[name].Labels.IsMap()
+		isDirect = isDirect && into[name] != nil && !s.outputs[name].Labels.IsText() && !s.outputs[name].Labels.IsMap()
 	}
 	if isDirect {
 		if err := s.program.RunInto(ctx, in, into); err != nil {
@@ -140,19 +140,13 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 		return fmt.Errorf("error running network: %w", err)
 	}
 	used := slices.Collect(maps.Values(in))
-	var texts []string // results may have strings of the inputs
-	for _, v := range inputs {
-		if strings := v.GetInternals().strings; strings != nil {
-			texts = append(texts, strings.contents...)
-		}
-	}
 	for i, name := range outputNames {
 		result := results[name].Contiguous()
 		if slices.ContainsFunc(used, func(t *tensor.Tensor) bool { return tensor.Overlap(t, result) }) {
 			result = result.CopyTo(tensor.New(result.DType, result.Shape...))
 		}
 		used = append(used, result)
-		if outputs[i], err = store(s.outputs[name].Labels.With(texts), result, outputs[i]); err != nil {
+		if outputs[i], err = store(s.outputs[name].Labels, result, outputs[i]); err != nil {
 			return fmt.Errorf("error running network: output %q %w", name, err)
 		}
 	}
@@ -169,11 +163,11 @@ func (s *session) feed(in map[string]*tensor.Tensor, name string, v Value) error
 	switch {
 	case data.pairs != nil && !isTensor:
 		return errors.Join(s.feed(in, name+".keys", data.pairs.keys), s.feed(in, name+".values", data.pairs.values))
-	case data.strings != nil && port.Labels.Strings != nil:
+	case data.strings != nil && port.Labels.IsText():
 		t, err := port.Labels.Encode(data.strings.contents, data.strings.shape.ints()...)
 		in[name] = t
 		return err
-	case data.tensor == nil || port.Labels.Strings != nil || !isTensor:
+	case data.tensor == nil || port.Labels.IsText() || !isTensor:
 		want := "a map"
 		if isTensor {
 			info := infoOf(port)
@@ -193,7 +187,7 @@ func store(labels graph.Labels, result *tensor.Tensor, v Value) (Value, error) {
 		}
 		return sequenceOf(labels, result)
 	}
-	if labels.Strings != nil {
+	if labels.IsText() {
 		list, err := labels.Decode(result)
 		if err != nil || v == nil {
 			return &StringTensor{shapeOf(result), append([]string{}, list...)}, err

@@ -29,14 +29,13 @@ func IsCompatible(given, want tensor.DType) bool {
 	return given == want || given == tensor.Uint16 && want == tensor.BFloat16
 }
 
-// Encode returns the codes of strings that an array holds, in a tensor of the given shape, and the strings.
-func Encode(text *tensor.Tensor, labels graph.Labels, shape []int) (*tensor.Tensor, []string, error) {
+// Encode returns the codes of strings that an array holds, in a tensor of the given shape.
+func Encode(text *tensor.Tensor, labels graph.Labels, shape []int) (*tensor.Tensor, error) {
 	list, err := npz.Strings(text)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	codes, err := labels.Encode(list, shape...)
-	return codes, list, err
+	return labels.Encode(list, shape...)
 }
 
 // Entries returns the computed outputs in the order of the graph.
@@ -54,7 +53,7 @@ func Entries(g *graph.Graph, out map[string]*tensor.Tensor) []npz.Entry {
 // the output.
 func Decode(g *graph.Graph, list []npz.Entry) error {
 	for i, entry := range list {
-		if labels := g.Labels[entry.Name]; labels.Strings != nil {
+		if labels := g.Labels[entry.Name]; labels.IsText() {
 			if err := labels.Each(entry.Tensor, func(int, string) error { return nil }); err != nil {
 				return fmt.Errorf("output %q: %w", entry.Name, err)
 			}

@@ -101,9 +101,13 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 		meta := tensor.New(first.DType, shape...)
 		const zeroed = false // all bytes are written below
 		joined := tensor.Must(tensor.FromStorage(meta, joinedPool.Take(meta.Bytes(), zeroed)))
-		data := joined.Storage().Bytes()
-		for _, run := range runs {
+		data, parts := joined.Storage().Bytes(), make([]*tensor.Tensor, len(runs))
+		for i, run := range runs {
+			parts[i] = run.In[name]
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]
+		}
+		if texts := first.Texts(); texts != nil {
+			joined.SetTexts(texts.With(parts...))
 		}
 		in[name] = joined
 	}

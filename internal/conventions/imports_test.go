@@ -222,6 +222,7 @@ var familyImports = map[string][]string{
 	"kernels/internal/geometry":  {"kit"},
 	"kernels/internal/kit":       {},
 	"kernels/internal/linalg":    {"kit"},
+	"kernels/internal/text":      {"kit"},
 	"kernels/internal/multiply":  {"copies", "kit"},
 	"kernels/internal/pointwise": {"compose", "kit", "view"},
 	"kernels/internal/pool":      {"copies", "folds", "geometry", "kit"},

@@ -94,6 +94,7 @@ type partsRun struct {
 	knownValues map[*graph.Value]*tensor.Tensor
 	keepGoing   bool // whether the run continues after failed nodes
 	beforeRun   bool // a part is compiled before the first run: see prepareFirstPart
+	texts       *tensor.Texts
 	// sharedConstants has the storages of constants that results of dynamic nodes share: see recordSharedConstant.
 	sharedConstants map[*tensor.Storage]bool
 	given           map[string]*tensor.Tensor // the caller's tensors for outputs, by the name of the output's value
@@ -105,8 +106,8 @@ type partsRun struct {
 // runInParts runs the graph of a binding in parts and returns the outputs by name. It puts the inputs in their declared
 // layouts. If out is not nil, it writes the outputs to the tensors in out, as [exec.Program.RunIntoNamed] does, except
 // that none may be the tensor of an input.
-func (p *Program) runInParts(ctx context.Context, binding *Binding, in, out map[string]*tensor.Tensor) (
-	byName map[string]*tensor.Tensor, err error) {
+func (p *Program) runInParts(ctx context.Context, binding *Binding, texts *tensor.Texts,
+	in, out map[string]*tensor.Tensor) (byName map[string]*tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	g := binding.graphOfParts
 	in = graph.FillDefaults(g.Inputs, in) // makeReleasable must know them
@@ -132,7 +133,8 @@ func (p *Program) runInParts(ctx context.Context, binding *Binding, in, out map[
 		}
 		inputs[i] = tensor.Must(input.View(v.Meta))
 	}
-	run := &partsRun{partList: binding.parts, owner: p, ctx: ctx, keepGoing: p.options.KeepGoing}
+	run := &partsRun{partList: binding.parts, owner: p, ctx: ctx, keepGoing: p.options.KeepGoing,
+		texts: cmp.Or(texts, tensor.NewTexts(nil))}
 	if out != nil {
 		run.given = givenByValue
 	}
@@ -378,6 +380,9 @@ func (run *partsRun) runDynamic(part *graph.Segment, isWhole bool) (err error) {
 // Context implements [graph.Runtime].
 func (run *partsRun) Context() context.Context { return run.ctx }
 
+// Texts implements [graph.Runtime].
+func (run *partsRun) Texts() *tensor.Texts { return run.texts }
+
 // Run implements [graph.Runtime]: it runs the body of a loop or a branch. It fails if any node of the body fails.
 func (run *partsRun) Run(body *graph.Graph, inputs []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if run.ctx.Err() != nil {
@@ -395,7 +400,7 @@ func (run *partsRun) Run(body *graph.Graph, inputs []*tensor.Tensor) ([]*tensor.
 			return nil, fmt.Errorf("input %q: %w", body.Inputs[i].Name, err)
 		}
 	}
-	bodyRun := &partsRun{partList: list, owner: run.owner, ctx: run.ctx, tracedRun: run.tracedRun}
+	bodyRun := &partsRun{partList: list, owner: run.owner, ctx: run.ctx, texts: run.texts, tracedRun: run.tracedRun}
 	return bodyRun.run(inputs)
 }
 

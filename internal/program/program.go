@@ -233,13 +233,37 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	if err != nil {
 		return nil, err
 	}
+	texts := p.textsOf(in)
 	var out map[string]*tensor.Tensor
 	if binding.parts != nil {
-		out, err = p.runInParts(ctx, binding, in, nil /* new tensors */)
+		out, err = p.runInParts(ctx, binding, texts, in, nil /* new tensors */)
 	} else {
 		out, err = binding.Program.Run(ctx, in)
 	}
+	p.setTexts(out, texts)
 	return out, binding.withFailed(err)
+}
+
+// textsOf returns the strings of a run with the given inputs: those of the graph, and those of the inputs. It returns
+// nil if the graph has none.
+func (p *Program) textsOf(in map[string]*tensor.Tensor) *tensor.Texts {
+	texts := p.sourceGraph().Texts
+	if texts == nil {
+		return nil
+	}
+	return texts.With(slices.Collect(maps.Values(in))...)
+}
+
+// setTexts records the strings of a run in the outputs that are codes of strings.
+func (p *Program) setTexts(out map[string]*tensor.Tensor, texts *tensor.Texts) {
+	if texts == nil {
+		return
+	}
+	for name, labels := range p.sourceGraph().Labels {
+		if labels.IsText() {
+			out[name].SetTexts(texts)
+		}
+	}
 }
 
 // RunInto runs the program like [Program.Run], and writes outputs into the caller's tensors. The root package documents
@@ -261,13 +285,15 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 	if err := exec.CheckOutputs(outputs, out); err != nil {
 		return err
 	}
+	texts := p.textsOf(in)
+	defer p.setTexts(out, texts)
 	if binding.parts == nil {
 		return binding.withFailed(binding.Program.RunIntoNamed(ctx, in, out))
 	}
 	if out == nil {
 		out = map[string]*tensor.Tensor{} // otherwise runInParts makes new tensors
 	}
-	_, err = p.runInParts(ctx, binding, in, out)
+	_, err = p.runInParts(ctx, binding, texts, in, out)
 	return binding.withFailed(err)
 }
 

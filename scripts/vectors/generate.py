@@ -24,7 +24,7 @@ import case
 
 warnings.filterwarnings("ignore")  # about operators that PyTorch considers experimental
 FAMILIES = ["elements", "activations", "reductions", "shapes", "places", "products", "pools", "norms", "images",
-            "recurrent", "quantized", "signals", "control", "sequences", "texts", "sounds", "sizes",
+            "recurrent", "quantized", "signals", "control", "sequences", "texts", "strings", "sounds", "sizes",
             "attention", "microsoft", "recent", "learning", "pipelines"]
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -35,7 +35,7 @@ def npz(arrays):
     with zipfile.ZipFile(buf, "w", zipfile.ZIP_STORED) as z:
         for name, a in arrays.items():
             if a.dtype.kind == "U":
-                name, a = name + ".texts", np.ascontiguousarray(a)[..., None].view(np.uint32)
+                name, a = name + ".texts", np.array(a, order="C").reshape(a.shape + (1,)).view(np.uint32)
             z.writestr(zipfile.ZipInfo(name + ".npy", EPOCH), case.npy(a))
     return buf.getvalue()
 

@@ -23,7 +23,6 @@ type Set struct {
 	Values     map[string]*tensor.Tensor
 	Generated  []*graph.Value // the inputs with generated values
 	Seed       uint64         // the seed of generated values
-	Texts      []string       // the strings of inputs of strings
 	unusedNote string         // the note about unused arrays of the archive; empty if all are used
 }
 
@@ -45,7 +44,8 @@ func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 		if len(list) == 0 {
 			list = generatedIntegers
 		}
-		if count := len(g.Labels[v.Name].Strings); count > 0 { // codes are indices of Strings
+		if labels := g.Labels[v.Name]; labels.IsText() && len(labels.Texts.List()) > 0 { // codes of listed strings
+			count := len(labels.Texts.List())
 			list = slices.DeleteFunc(slices.Clone(list), func(code int64) bool { return code >= int64(count) })
 		}
 		if len(list) == 0 {

@@ -83,15 +83,13 @@ func (s Sources) value(set *Set, v *graph.Value, a array, labels graph.Labels,
 		return nil, err
 	}
 	if a.isText {
-		if labels.Strings == nil {
+		if !labels.IsText() {
 			return nil, fmt.Errorf("the file holds strings or %v%s, the graph wants %v%s", t.DType,
 				tensor.ListString(t.Shape), v.Meta.DType, tensor.ListString(v.Meta.Shape))
 		}
-		var list []string
-		if t, list, err = arrays.Encode(t, labels, v.Meta.Shape); err != nil {
+		if t, err = arrays.Encode(t, labels, v.Meta.Shape); err != nil {
 			return nil, err
 		}
-		set.Texts = append(set.Texts, list...)
 	}
 	return withMeta(t, v.Meta)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -224,10 +223,6 @@ func loadWork(ctx context.Context, path string, f flags) (w runWork, err error) 
 	if w.inputs, err = f.sources.ReadValues(w.runGraph, given); err == nil {
 		w.dropInputs(given)
 		w.runGraph = w.runGraph.WithConstantDefaults()
-		w.runGraph.Labels = maps.Clone(w.runGraph.Labels)
-		for name, labels := range w.runGraph.Labels {
-			w.runGraph.Labels[name] = labels.With(w.inputs.Texts)
-		}
 	}
 	return w, err
 }
@@ -330,7 +325,7 @@ func (o *OutputDoc) MarshalJSONTo(encoder *jsontext.Encoder) error {
 		}
 		return cmp.Or(err, encoder.WriteToken(jsontext.EndArray))
 	}
-	if o.labels.Strings != nil {
+	if o.labels.IsText() {
 		err := list("strings", func(visit func(item any) error) error {
 			return o.labels.Each(o.values, func(_ int, s string) error { return visit(s) })
 		})
@@ -378,8 +373,8 @@ func documentOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, m
 // addLabels sets the labels of t. If an element encodes no string, addLabels sets none. An example is the code -1 of a
 // generated input.
 func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
-	if labels.Strings != nil && labels.Each(t, func(int, string) error { return nil }) != nil {
-		labels.Strings = nil
+	if labels.IsText() && labels.Each(t, func(int, string) error { return nil }) != nil {
+		labels.Texts = nil
 	}
 	o.labels, o.values = labels, t
 }
@@ -398,7 +393,7 @@ func printOutputs(w io.Writer, display term.Display, g *graph.Graph, out map[str
 	for output := range doc.Outputs {
 		cells := []any{output.Name, output.DType, format.Ints(output.Shape), "strides " + format.Ints(output.Strides)}
 		switch {
-		case output.labels.Strings != nil:
+		case output.labels.IsText():
 			cells = append(cells, "strings "+firstOf(output.values.Numel(), func(visit func(item string) error) error {
 				return output.labels.Each(output.values, func(_ int, s string) error { return visit(strconv.Quote(s)) })
 			}))

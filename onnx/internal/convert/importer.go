@@ -124,7 +124,7 @@ func (im *importer) convert(frame *frame) (*graph.Graph, error) {
 	if err := im.graph.Err(); err != nil {
 		return nil, err
 	}
-	im.addStringLabels()
+	im.addTexts()
 	return im.graph, nil
 }
 
@@ -303,7 +303,7 @@ func (im *importer) addOutput(name string, v *Value) error {
 	case v.kind != tensorKind:
 		return fmt.Errorf("%v is not supported as a result", v.kind)
 	case v.hasStrings && im.outer == nil:
-		im.label(name, graph.Labels{Strings: []string{}})
+		im.label(name, graph.Labels{Texts: noTexts})
 	}
 	im.graph.Output(name, im.materialise(v))
 	return nil

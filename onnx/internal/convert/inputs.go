@@ -168,7 +168,7 @@ func (im *importer) addModelInput(declared *pb.ValueInfoProto) (*Value, error) {
 	hasStrings := pb.DataType(tensorType.ElemType) == pb.String
 	if hasStrings {
 		dtype, err = tensor.Int64, nil
-		im.label(declared.Name, graph.Labels{Strings: []string{}})
+		im.label(declared.Name, graph.Labels{Texts: noTexts})
 	}
 	if err != nil {
 		return nil, err

@@ -51,11 +51,18 @@ func (n *Node) takesStrings() bool {
 	return slices.ContainsFunc(n.In, func(x *Value) bool { return x != nil && (x.hasStrings || x.kind == mapKind) })
 }
 
-// addStringLabels adds the strings of the model to the labels of inputs and outputs.
-func (im *importer) addStringLabels() {
+// noTexts marks labels of strings until the model is read: see addTexts.
+var noTexts = tensor.NewTexts(nil)
+
+// addTexts adds the strings of the model to the graph and to the labels of inputs and outputs.
+func (im *importer) addTexts() {
+	texts := tensor.NewTexts(im.model.file.Strings())
+	if len(texts.List()) > 0 {
+		im.graph.Texts = texts
+	}
 	for name, labels := range im.graph.Labels {
-		if labels.Strings != nil {
-			labels.Strings = append([]string{}, im.model.file.Strings()...) // not nil, also without strings
+		if labels.IsText() {
+			labels.Texts, im.graph.Texts = texts, texts
 			im.graph.Labels[name] = labels
 		}
 	}

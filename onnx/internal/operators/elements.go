@@ -109,14 +109,26 @@ func castOp(n *node) []*value {
 		}
 		return single(n.Cast(n.Operand(0), dtype))
 	}
-	if elementType := pb.DataType(n.Int("to", 0)); modelfile.IsNarrow(elementType) {
-		return single(castToNarrow(n, n.Operand(0), elementType))
+	elementType, x := pb.DataType(n.Int("to", 0)), n.Operand(0)
+	switch {
+	case modelfile.IsNarrow(elementType):
+		return single(castToNarrow(n, x, elementType))
+	case elementType == pb.String:
+		return single(castToText(n, x))
 	}
 	dtype := n.DTypeAttr("to")
 	if dtype == tensor.Invalid {
 		n.Failf("attribute \"to\" is missing")
 	}
-	return single(n.Cast(n.Operand(0), dtype))
+	return single(castTo(n, x, dtype))
+}
+
+// castTo returns x, numbers or strings, in a dtype.
+func castTo(n *node, x *value, dtype tensor.DType) *value {
+	if x.HasStrings() {
+		return n.Op("string_to_number", graph.Attrs{"dtype": dtype}, x)
+	}
+	return n.Cast(x, dtype)
 }
 
 // bitCast converts BitCast, which reinterprets the bits of elements as a dtype of the same size.
@@ -139,7 +151,10 @@ func castLike(n *node) []*value {
 	if elementType := n.Operand(1).ElementType(); elementType != pb.Undefined { // it has no dtype, such as int4
 		return single(castToNarrow(n, n.Operand(0), elementType))
 	}
-	return single(n.Cast(n.Operand(0), n.Operand(1).DType()))
+	if n.Operand(1).HasStrings() {
+		return single(castToText(n, n.Operand(0)))
+	}
+	return single(castTo(n, n.Operand(0), n.Operand(1).DType()))
 }
 
 // pow converts Pow. The result has the base's dtype; the exponent may have any dtype. An integer base with a float

@@ -169,8 +169,9 @@ var signals = map[string]converter{
 	"HannWindow": cosineWindow(0.5, 0.5, 0), "HammingWindow": cosineWindow(25.0/46, 21.0/46, 0),
 	"BlackmanWindow": cosineWindow(0.42, 0.5, 0.08),
 	"DFT":            inFloat32(dft), "STFT": inFloat32(stft), "MelWeightMatrix": melWeightMatrix,
-	"TfIdfVectorizer": tfIdf,
-	"RandomNormal":    inFloat32(random("randn")), "RandomUniform": inFloat32(random("rand")),
+	"TfIdfVectorizer": tfIdf, "StringConcat": stringConcat, "StringSplit": stringSplit,
+	"StringNormalizer": stringNormalizer, "RegexFullMatch": regexFullMatch,
+	"RandomNormal": inFloat32(random("randn")), "RandomUniform": inFloat32(random("rand")),
 	"RandomNormalLike": inFloat32(randomLike("randn")), "RandomUniformLike": inFloat32(randomLike("rand")),
 	"Bernoulli": inFloat32(bernoulli), "Multinomial": inFloat32(multinomial),
 }

@@ -1,0 +1,405 @@
+// Package text has the ops that compute strings: their concatenation ([Concat]), division ([Split]), normal form
+// ([Normalize]), match ([FullMatch]), and conversions from and to numbers ([ToNumber], [FromNumber]).
+//
+// Strings are int64 codes ([tensor.Texts]). The strings themselves belong to a run ([graph.Runtime]), so these ops are
+// dynamic, although only some results have shapes that depend on data. An op decodes each distinct code once. All
+// other ops, such as gathers and comparisons, work on codes.
+package text
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/kernels/internal/kit"
+	"github.com/graphrun/graphrun/sym"
+	"github.com/graphrun/graphrun/tensor"
+)
+
+// Ops returns the ops of this package.
+func Ops() []*graph.Op {
+	return []*graph.Op{Concat, Split, Normalize, FullMatch, ToNumber, FromNumber}
+}
+
+// call is one computation of an op.
+type call struct {
+	*graph.Call
+	ctx   context.Context
+	texts *tensor.Texts // nil in tests of the op, which know no strings
+}
+
+// text returns the string of a code, which is element i of an operand. Without a run, it is the decimal number.
+func (c call) text(i int, code int64) (string, error) {
+	if c.texts == nil {
+		return strconv.FormatInt(code, 10), nil
+	}
+	s, ok := c.texts.Text(code)
+	if !ok {
+		return "", fmt.Errorf("element %d is %d, which stands for no string of the model or of the run", i, code)
+	}
+	return s, nil
+}
+
+// code returns the code of a string. Without a run, it is a checksum, so that tests are reproducible.
+func (c call) code(s string) int64 {
+	if c.texts == nil {
+		return int64(crc32.ChecksumIEEE([]byte(s)))
+	}
+	return c.texts.Code(s)
+}
+
+// define defines an op. outlines returns the types of the results as far as they are known before the run, and compute
+// the results.
+func define(attrs *graph.Schema, op graph.Semantics, outlines func(*graph.Call) ([]graph.PartialType, error),
+	compute func(call, []*tensor.Tensor) ([]*tensor.Tensor, error)) *graph.Op {
+	op.Infer = func(c *graph.Call) ([]graph.Result, error) {
+		list, err := outlines(c)
+		results := make([]graph.Result, len(list))
+		for i, outline := range list {
+			results[i] = outline.Result()
+		}
+		return results, err
+	}
+	op.NoRef = "only a run knows the strings"
+	run := func(rt graph.Runtime, c *graph.Call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		if rt == nil {
+			return compute(call{c, context.Background(), nil}, in)
+		}
+		return compute(call{c, rt.Context(), rt.Texts()}, in)
+	}
+	return kit.DefineWith(attrs, graph.Op{Semantics: op, Lowerings: graph.Lowerings{RunDynamic: run}})
+}
+
+// outline returns the outline of a row-major result.
+func outline(dtype tensor.DType, sizes ...int) graph.PartialType {
+	return graph.PartialType{DType: dtype, Sizes: sizes,
+		TypeFor: func(shape []sym.Int) (tensor.Type, error) { return kit.FreshType(dtype, shape) }}
+}
+
+// unknownSize is the size of a dimension in an outline if the size depends on data or on symbols.
+const unknownSize = -1
+
+// checkCodes returns an error if operand i, if present, cannot be codes of strings.
+func checkCodes(c *graph.Call, name string, i int) error {
+	if dtype := c.Type(i).DType; c.HasOperand(i) && dtype != tensor.Int64 {
+		return fmt.Errorf("%s: operand %d has dtype %v: strings are int64 codes", name, i, dtype)
+	}
+	return nil
+}
+
+// elementwise returns outlines of an op whose result has the shape of operand 0. dtypeOf returns its dtype, and the
+// error of a call.
+func elementwise(dtypeOf func(*graph.Call) (tensor.DType, error)) func(*graph.Call) ([]graph.PartialType, error) {
+	return func(c *graph.Call) ([]graph.PartialType, error) {
+		dtype, err := dtypeOf(c)
+		return []graph.PartialType{outline(dtype, sym.KnownOrMinusOne(c.Type(0).Shape)...)}, err
+	}
+}
+
+// codesOf returns the elements of a tensor of codes in row-major order.
+func (c call) codesOf(t *tensor.Tensor) []int64 {
+	const codeBytes = 8
+	if !t.IsContiguous() {
+		t = kit.CopyTo(c.ctx, t, tensor.New(tensor.Int64, t.Shape...))
+	}
+	return kit.SliceOf[int64](t.Storage().Bytes(), t.Offset*codeBytes, t.Numel())
+}
+
+// mapTexts returns a tensor of the results of f for each string of t. f is called once for each distinct string.
+func mapTexts[T tensor.Element](c call, t *tensor.Tensor, f func(s string) (T, error)) ([]*tensor.Tensor, error) {
+	out := tensor.Empty(tensor.New(tensor.DTypeOf[T](), t.Shape...))
+	results, known := kit.SliceOf[T](out.Storage().Bytes(), 0, out.Numel()), map[int64]T{}
+	for i, code := range c.codesOf(t) {
+		result, isKnown := known[code]
+		if !isKnown {
+			interrupt.Check(c.ctx)
+			s, err := c.text(i, code)
+			if err == nil {
+				result, err = f(s)
+			}
+			if err != nil {
+				return nil, err
+			}
+			known[code] = result
+		}
+		results[i] = result
+	}
+	return []*tensor.Tensor{out}, nil
+}
+
+// Concat joins strings.
+var Concat = define(kit.NoAttrs, graph.Semantics{
+	Name:     "string_concat",
+	Doc:      "Appends each string of `other` to the string of self. Both are broadcast together.",
+	Params:   []graph.Param{kit.Self, kit.Other},
+	Examples: []graph.Example{{In: []tensor.Meta{kit.I64(2, 3), kit.I64(3)}}},
+}, func(c *graph.Call) ([]graph.PartialType, error) {
+	for i := range c.In {
+		if err := checkCodes(c, "string_concat", i); err != nil {
+			return nil, err
+		}
+	}
+	shape, err := tensor.BroadcastSizes(c.Type(0).Shape, c.Type(1).Shape)
+	return []graph.PartialType{outline(tensor.Int64, sym.KnownOrMinusOne(shape)...)}, err
+}, func(c call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	shape, err := tensor.Broadcast(in[0].Shape, in[1].Shape)
+	if err != nil {
+		return nil, err
+	}
+	var codes [2][]int64
+	for k, t := range in {
+		meta, err := t.Expand(shape)
+		if err != nil {
+			return nil, err
+		}
+		codes[k] = c.codesOf(tensor.Must(t.View(meta)))
+	}
+	out := tensor.Empty(tensor.New(tensor.Int64, shape...))
+	results, known := kit.SliceOf[int64](out.Storage().Bytes(), 0, out.Numel()), map[[2]int64]int64{}
+	for i := range results {
+		pair := [2]int64{codes[0][i], codes[1][i]}
+		code, isKnown := known[pair]
+		if !isKnown {
+			interrupt.Check(c.ctx)
+			left, err := c.text(i, pair[0])
+			if err != nil {
+				return nil, err
+			}
+			right, err := c.text(i, pair[1])
+			if err != nil {
+				return nil, err
+			}
+			code = c.code(left + right)
+			known[pair] = code
+		}
+		results[i] = code
+	}
+	return []*tensor.Tensor{out}, nil
+})
+
+type splitAttrs struct {
+	Delimiter string `attr:"delimiter" default:"" doc:"the string between pieces; empty: any white space, and no piece is empty"`
+	MaxSplit  *int   `attr:"maxsplit" default:"none" doc:"the maximum number of divisions of a string; the last piece has the rest"`
+}
+
+// Split divides strings, as ONNX's StringSplit and Python's str.split do.
+var Split = define(graph.SchemaOf[*splitAttrs](), graph.Semantics{
+	Name: "string_split",
+	Doc: "Divides each string of self into pieces. Returns two results. `pieces`: the pieces along a new last dimension, " +
+		"as long as the longest list, with empty strings at the ends of shorter ones. `counts`: the number of pieces of " +
+		"each string.",
+	Params: []graph.Param{kit.Self}, Outputs: []string{"pieces", "counts"},
+	Examples: kit.OneExample(kit.I64(2, 3), nil),
+}, func(c *graph.Call) ([]graph.PartialType, error) {
+	sizes := sym.KnownOrMinusOne(c.Type(0).Shape)
+	return []graph.PartialType{outline(tensor.Int64, append(sizes[:len(sizes):len(sizes)], unknownSize)...),
+		outline(tensor.Int64, sizes...)}, checkCodes(c, "string_split", 0)
+}, func(c call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	attrs, lists, longest := kit.Attrs[*splitAttrs](c.Call), map[int64][]int64{}, 0
+	counts, err := mapTexts(c, in[0], func(s string) (int64, error) {
+		pieces := split(s, attrs.Delimiter, attrs.MaxSplit)
+		codes := make([]int64, len(pieces))
+		for i, piece := range pieces {
+			codes[i] = c.code(piece)
+		}
+		lists[c.code(s)], longest = codes, max(longest, len(codes))
+		return int64(len(codes)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	shape := append(in[0].Shape[:in[0].Rank():in[0].Rank()], longest)
+	meta := tensor.New(tensor.Int64, shape...)
+	if err := tensor.CheckMemory(meta.Bytes()); err != nil {
+		return nil, err
+	}
+	out := tensor.Empty(meta)
+	results, padding := kit.SliceOf[int64](out.Storage().Bytes(), 0, out.Numel()), c.code("")
+	for i, code := range c.codesOf(in[0]) {
+		s, err := c.text(i, code)
+		if err != nil {
+			return nil, err
+		}
+		row := results[i*longest : (i+1)*longest]
+		for k := copy(row, lists[c.code(s)]); k < longest; k++ {
+			row[k] = padding
+		}
+	}
+	return []*tensor.Tensor{out, counts[0]}, nil
+})
+
+// split divides a string as Python's str.split does. An empty delimiter stands for white space.
+func split(s, delimiter string, maxSplit *int) []string {
+	limit := -1
+	if maxSplit != nil && *maxSplit >= 0 {
+		limit = *maxSplit
+	}
+	switch {
+	case delimiter != "" && limit < 0:
+		return strings.Split(s, delimiter)
+	case delimiter != "":
+		return strings.SplitN(s, delimiter, limit+1)
+	case limit < 0:
+		return strings.Fields(s)
+	}
+	const space = " \t\n\v\f\r"
+	var pieces []string
+	for s = strings.TrimLeft(s, space); s != ""; s = strings.TrimLeft(s, space) {
+		end := strings.IndexAny(s, space)
+		if end < 0 || len(pieces) == limit {
+			return append(pieces, s)
+		}
+		pieces, s = append(pieces, s[:end]), s[end:]
+	}
+	return pieces
+}
+
+// FullMatch reports which strings match a pattern.
+var FullMatch = define(graph.SchemaOf[*matchAttrs](), graph.Semantics{
+	Name:     "string_full_match",
+	Doc:      "Returns whether the whole of each string of self matches a regular expression in the syntax of RE2.",
+	Params:   []graph.Param{kit.Self},
+	Examples: kit.OneExample(kit.I64(2, 3), graph.Attrs{"pattern": "[0-4]+"}),
+}, elementwise(func(c *graph.Call) (tensor.DType, error) {
+	return tensor.Bool, checkCodes(c, "string_full_match", 0)
+}), func(c call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	pattern, err := kit.Attrs[*matchAttrs](c.Call).compile()
+	if err != nil {
+		return nil, err
+	}
+	return mapTexts(c, in[0], func(s string) (bool, error) { return pattern.MatchString(s), nil })
+})
+
+type toNumberAttrs struct {
+	DType tensor.DType `attr:"dtype" doc:"dtype of the numbers"`
+}
+
+// ToNumber parses strings, as ONNX's Cast does.
+var ToNumber = define(graph.SchemaOf[*toNumberAttrs](), graph.Semantics{
+	Name: "string_to_number",
+	Doc: "Parses each string of self as a decimal number, an infinity (`INF`, `-INF`) or `NaN`. Integers are truncated. A " +
+		"string that is no number, or a number out of the range of an integer dtype, is an error.",
+	Params:   []graph.Param{kit.Self},
+	Examples: kit.OneExample(kit.I64(2, 3), graph.Attrs{"dtype": tensor.Float32}),
+}, elementwise(func(c *graph.Call) (tensor.DType, error) {
+	dtype := kit.Attrs[*toNumberAttrs](c).DType
+	if dtype.IsComplex() {
+		return dtype, fmt.Errorf("string_to_number: complex numbers are not supported")
+	}
+	return dtype, checkCodes(c, "string_to_number", 0)
+}), func(c call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	dtype := kit.Attrs[*toNumberAttrs](c.Call).DType
+	meta := tensor.New(dtype, in[0].Shape...)
+	var wide []*tensor.Tensor
+	var err error
+	if dtype.IsFloat() || dtype == tensor.Bool {
+		wide, err = mapTexts(c, in[0], parseFloat)
+	} else {
+		wide, err = mapTexts(c, in[0], func(s string) (int64, error) { return parseInt(s, dtype) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []*tensor.Tensor{kit.CopyTo(c.ctx, wide[0], meta)}, nil
+})
+
+// parseFloat returns the number that a string represents.
+func parseFloat(s string) (float64, error) {
+	trimmed := strings.TrimSpace(s)
+	number, err := strconv.ParseFloat(trimmed, 64)
+	isText := strings.ContainsAny(trimmed, "_xXpP") // forms of Go
+	if isText || err != nil && !math.IsInf(number, 0) {
+		return 0, fmt.Errorf("the string %.40q is not a number", s)
+	}
+	return number, nil
+}
+
+// parseInt returns the integer that a string represents: the bits of an element of dtype in 64 bits.
+func parseInt(s string, dtype tensor.DType) (int64, error) {
+	bits := 8 * dtype.Size()
+	isUnsigned := dtype == tensor.Uint8 || dtype == tensor.Uint16 || dtype == tensor.Uint32 || dtype == tensor.Uint64
+	trimmed := strings.TrimSpace(s)
+	if isUnsigned {
+		if number, err := strconv.ParseUint(strings.TrimPrefix(trimmed, "+"), 10, bits); err == nil {
+			return int64(number), nil
+		}
+	} else if number, err := strconv.ParseInt(trimmed, 10, bits); err == nil {
+		return number, nil
+	}
+	number, err := parseFloat(s)
+	if err != nil {
+		return 0, err
+	}
+	low, high := -math.Ldexp(1, bits-1), math.Ldexp(1, bits-1)
+	if isUnsigned {
+		low, high = 0, math.Ldexp(1, bits)
+	}
+	if number = math.Trunc(number); !(number >= low && number < high) {
+		return 0, fmt.Errorf("the string %.40q is out of the range of %v", s, dtype)
+	}
+	if number >= math.MaxInt64 {
+		return int64(uint64(number)), nil
+	}
+	return int64(number), nil
+}
+
+// FromNumber formats numbers, as ONNX's Cast does.
+var FromNumber = define(kit.NoAttrs, graph.Semantics{
+	Name: "number_to_string",
+	Doc: "Formats each number of self as the shortest decimal number that has the value: plain between 1e-4 and 1e16, else " +
+		"with an exponent. Infinities are `INF` and `-INF`, booleans `1` and `0`.",
+	Params:   []graph.Param{kit.Self},
+	Examples: kit.OneExample(kit.F32(2, 3), nil),
+}, elementwise(func(c *graph.Call) (tensor.DType, error) {
+	if c.Type(0).DType.IsComplex() {
+		return tensor.Int64, fmt.Errorf("number_to_string: complex numbers are not supported")
+	}
+	return tensor.Int64, nil
+}), func(c call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	out := tensor.Empty(tensor.New(tensor.Int64, in[0].Shape...))
+	results, dtype := kit.SliceOf[int64](out.Storage().Bytes(), 0, out.Numel()), in[0].DType
+	if !dtype.IsFloat() {
+		wide := kit.CopyTo(c.ctx, in[0], tensor.New(tensor.Int64, in[0].Shape...))
+		for i, number := range c.codesOf(wide) {
+			text := strconv.FormatInt(number, 10)
+			if dtype == tensor.Uint64 {
+				text = strconv.FormatUint(uint64(number), 10)
+			}
+			results[i] = c.code(text)
+		}
+		return []*tensor.Tensor{out}, nil
+	}
+	bits := 32
+	if dtype == tensor.Float64 {
+		bits = 64
+	}
+	wide := kit.CopyTo(c.ctx, in[0], tensor.New(tensor.Float64, in[0].Shape...))
+	for i, x := range kit.SliceOf[float64](wide.Storage().Bytes(), 0, wide.Numel()) {
+		if i%kit.CheckEvery == 0 {
+			interrupt.Check(c.ctx)
+		}
+		results[i] = c.code(formatFloat(x, bits))
+	}
+	return []*tensor.Tensor{out}, nil
+})
+
+// formatFloat returns the text of a number of 32 or 64 bits.
+func formatFloat(x float64, bits int) string {
+	size := math.Abs(x)
+	switch {
+	case math.IsNaN(x):
+		return "NaN"
+	case math.IsInf(x, 1):
+		return "INF"
+	case math.IsInf(x, -1):
+		return "-INF"
+	case size != 0 && (size < 1e-4 || size >= 1e16):
+		return strconv.FormatFloat(x, 'e', -1, bits)
+	}
+	return strconv.FormatFloat(x, 'f', -1, bits)
+}

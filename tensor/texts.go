@@ -1,0 +1,119 @@
+package tensor
+
+import (
+	"hash/maphash"
+	"maps"
+	"sync"
+)
+
+// Texts are strings and their codes. A tensor of strings is an int64 tensor of codes, so that operators compare and
+// move strings without special code. The code of a listed string is its index in the list. The code of any other string
+// is negative, a hash of 63 bits: equal strings have equal codes in all tensors of the process, and different strings
+// have different codes, except for two that are not listed with a probability of 2^-63.
+//
+// Texts may be used by several goroutines at once. The zero Texts has no strings.
+type Texts struct {
+	listed *listedTexts
+	lock   sync.RWMutex
+	others map[int64]string // by code: strings that are not listed
+}
+
+// listedTexts is a list of strings, which several Texts share.
+type listedTexts struct {
+	list  []string
+	index func() map[string]int64
+}
+
+// NewTexts returns texts with the given list, which it does not copy.
+func NewTexts(list []string) *Texts {
+	return &Texts{listed: &listedTexts{list: list, index: sync.OnceValue(func() map[string]int64 {
+		index := make(map[string]int64, len(list))
+		for i, s := range list {
+			index[s] = int64(i)
+		}
+		return index
+	})}}
+}
+
+// List returns the listed strings, not a copy.
+func (x *Texts) List() []string {
+	if x.listed == nil {
+		return nil
+	}
+	return x.listed.list
+}
+
+// With returns new texts with the list of x and with the strings of tensors ([Tensor.Texts]) that are not listed.
+func (x *Texts) With(tensors ...*Tensor) *Texts {
+	joined := &Texts{listed: x.listed}
+	for _, t := range tensors {
+		if from := t.Texts(); from != nil {
+			from.lock.RLock()
+			if joined.others == nil && len(from.others) > 0 {
+				joined.others = make(map[int64]string, len(from.others))
+			}
+			maps.Copy(joined.others, from.others)
+			from.lock.RUnlock()
+		}
+	}
+	return joined
+}
+
+// codeSeed determines the codes of strings that are not listed. It differs between processes, so that nobody can
+// prepare strings of equal codes.
+var codeSeed = maphash.MakeSeed()
+
+// Code returns the code of a string, and adds the string if it is new.
+func (x *Texts) Code(s string) int64 {
+	if x.listed != nil {
+		if code, ok := x.listed.index()[s]; ok {
+			return code
+		}
+	}
+	code := -1 - int64(maphash.String(codeSeed, s)>>1)
+	x.lock.RLock()
+	_, known := x.others[code]
+	x.lock.RUnlock()
+	if !known {
+		x.lock.Lock()
+		defer x.lock.Unlock()
+		if x.others == nil {
+			x.others = map[int64]string{}
+		}
+		x.others[code] = s
+	}
+	return code
+}
+
+// Text returns the string of a code, if any. Nil texts have none.
+func (x *Texts) Text(code int64) (s string, ok bool) {
+	if x == nil {
+		return "", false
+	}
+	if code >= 0 {
+		if list := x.List(); code < int64(len(list)) {
+			return list[code], true
+		}
+		return "", false
+	}
+	x.lock.RLock()
+	defer x.lock.RUnlock()
+	s, ok = x.others[code]
+	return s, ok
+}
+
+// Texts returns the strings of the codes in the tensor's storage, as [Tensor.SetTexts] recorded them, or nil. They may
+// include other strings.
+func (t *Tensor) Texts() *Texts {
+	if t == nil || t.storage == nil {
+		return nil
+	}
+	return t.storage.texts.Load()
+}
+
+// SetTexts records the strings of the codes in the tensor's storage, for all tensors that share the storage.
+func (t *Tensor) SetTexts(texts *Texts) {
+	if t != nil && t.storage != nil {
+		t.storage.texts.Store(texts)
+	}
+}
