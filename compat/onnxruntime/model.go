@@ -2,6 +2,7 @@ package onnxruntime_go
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -66,7 +67,10 @@ func (s source) metadata() (*ModelMetadata, error) {
 		return nil, errors.New("there are no ONNX data")
 	}
 	m := &ModelMetadata{properties: map[string]string{}}
-	return m, m.read(r, size)
+	if err := m.read(r, size); err != nil {
+		return nil, fmt.Errorf("%s: %w", cmp.Or(s.path, "model.onnx"), err)
+	}
+	return m, nil
 }
 
 // read sets the fields from the message ModelProto.
@@ -125,7 +129,7 @@ func eachField(r io.ReaderAt, from, to int64, visit func(number, value uint64, f
 			end += 4
 		}
 		if end == from+int64(tagBytes) || end > to {
-			return fmt.Errorf("byte %d is not of an ONNX model", from)
+			return fmt.Errorf("not an ONNX model: the file is truncated, or has another format (byte %d)", from)
 		}
 		if err := visit(tag>>3, value, start, end); err != nil {
 			return err

@@ -115,7 +115,7 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	in, into, isDirect := map[string]*tensor.Tensor{}, map[string]*tensor.Tensor{}, true
 	for i, name := range inputNames {
 		if err := s.feed(in, name, inputs[i]); err != nil {
-			return fmt.Errorf("error running network: input %q %w", name, err)
+			return fmt.Errorf("error running network: %w", err)
 		}
 	}
 	for i, name := range outputNames {
@@ -159,10 +159,10 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	return nil
 }
 
-// feed adds the tensors of an input. Its errors complete a sentence about the input.
+// feed adds the tensors of an input.
 func (s *session) feed(in map[string]*tensor.Tensor, name string, v Value) error {
 	if err := isUsable(v); err != nil {
-		return err
+		return fmt.Errorf("input %q %w", name, err)
 	}
 	port, isTensor := s.inputs[name]
 	data := v.GetInternals()
@@ -172,14 +172,17 @@ func (s *session) feed(in map[string]*tensor.Tensor, name string, v Value) error
 	case data.strings != nil && port.Labels.Strings != nil:
 		t, err := port.Labels.Encode(data.strings.contents, data.strings.shape.ints()...)
 		in[name] = t
-		return err
+		if err != nil {
+			return fmt.Errorf("input %q %w", name, err)
+		}
+		return nil
 	case data.tensor == nil || port.Labels.Strings != nil || !isTensor:
 		want := "a map"
 		if isTensor {
 			info := infoOf(port)
 			want = info.DataType.String()
 		}
-		return fmt.Errorf("is %v of %v, but the model wants %s", v.GetONNXType(), v.DataType(), want)
+		return fmt.Errorf("input %q is %v of %v, but the model wants %s", name, v.GetONNXType(), v.DataType(), want)
 	}
 	in[name] = data.tensor
 	return nil

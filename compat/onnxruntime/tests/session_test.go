@@ -237,6 +237,8 @@ func TestMaps(t *testing.T) {
 	equal(t, []float32{0, 1, 2}, v.(*ort.Tensor[float32]).GetData())
 	fails(t, s.Run([]ort.Value{m}, outputs), `output "z" is a sequence`)
 	fails(t, s.Run([]ort.Value{keys}, []ort.Value{nil, nil}), `input "m"`, "a map")
+	numbers := must(ort.NewMapFromGoMap(map[int64]float32{1: 2}))
+	fails(t, s.Run([]ort.Value{numbers}, []ort.Value{nil, nil}), `input "m.keys" is`, "INT64", "STRING")
 
 	_, err := ort.NewMap(vector[float32](1), vector[float32](1))
 	fails(t, err, "keys", "FLOAT")
@@ -279,8 +281,11 @@ func TestMetadata(t *testing.T) {
 	for _, broken := range []string{"\xff", "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0b\x00", "\x12\x05a",
 		"text"} {
 		_, err := ort.GetModelMetadataWithONNXData([]byte(broken))
-		fails(t, err, "not of an ONNX model")
+		fails(t, err, "model.onnx: not an ONNX model")
 	}
+	check(os.WriteFile(path, adder()[:len(adder())-1], 0o666))
+	_, err := ort.GetModelMetadata(path)
+	fails(t, err, path+": not an ONNX model")
 }
 
 func TestOptions(t *testing.T) {
