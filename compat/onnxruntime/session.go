@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -18,6 +19,20 @@ type session struct {
 	program         *graphrun.Program
 	inputs, outputs map[string]graph.Port
 	metadata        *ModelMetadata
+	maps            sync.Pool // of *tensorMaps, empty
+}
+
+// tensorMaps has the inputs of a run, and the outputs that it writes.
+type tensorMaps struct{ in, into map[string]*tensor.Tensor }
+
+func newTensorMaps() any {
+	return &tensorMaps{map[string]*tensor.Tensor{}, map[string]*tensor.Tensor{}}
+}
+
+func (s *session) release(m *tensorMaps) {
+	clear(m.in)
+	clear(m.into)
+	s.maps.Put(m)
 }
 
 // newSession compiles a model for outputs by name, or for all outputs if there are no names. shapes are those of the
@@ -31,7 +46,7 @@ func newSession(from source, inputNames, outputNames []string, shapes map[string
 	if err != nil {
 		return nil, err
 	}
-	s := &session{}
+	s := &session{maps: sync.Pool{New: newTensorMaps}}
 	if s.metadata, err = from.metadata(); err != nil {
 		return nil, err
 	}
@@ -112,7 +127,9 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	if err != nil {
 		return err
 	}
-	in, into, isDirect := map[string]*tensor.Tensor{}, map[string]*tensor.Tensor{}, true
+	used := s.maps.Get().(*tensorMaps)
+	defer s.release(used)
+	in, into, isDirect := used.in, used.into, true
 	for i, name := range inputNames {
 		if err := s.feed(in, name, inputs[i]); err != nil {
 			return fmt.Errorf("error running network: %w", err)
@@ -139,7 +156,7 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	if err != nil {
 		return fmt.Errorf("error running network: %w", err)
 	}
-	used := slices.Collect(maps.Values(in))
+	given := slices.Collect(maps.Values(in))
 	var texts []string // results may have strings of the inputs
 	for _, v := range inputs {
 		if strings := v.GetInternals().strings; strings != nil {
@@ -148,10 +165,10 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	}
 	for i, name := range outputNames {
 		result := results[name].Contiguous()
-		if slices.ContainsFunc(used, func(t *tensor.Tensor) bool { return tensor.Overlap(t, result) }) {
+		if slices.ContainsFunc(given, func(t *tensor.Tensor) bool { return tensor.Overlap(t, result) }) {
 			result = result.CopyTo(tensor.New(result.DType, result.Shape...))
 		}
-		used = append(used, result)
+		given = append(given, result)
 		if outputs[i], err = store(s.outputs[name].Labels.With(texts), result, outputs[i]); err != nil {
 			return fmt.Errorf("error running network: output %q %w", name, err)
 		}

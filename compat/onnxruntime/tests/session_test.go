@@ -68,6 +68,10 @@ func TestErrorsOfRuns(t *testing.T) {
 	fails(t, s.Run([]ort.Value{x, y}, nil), "1 output names", "0 outputs")
 	check(run(x, y, z))
 	equal(t, []float32{4, 6}, z.GetData())
+	inputs, outputs := []ort.Value{x, y}, []ort.Value{z}
+	if n := testing.AllocsPerRun(40, func() { check(s.Run(inputs, outputs)) }); n > 3 { // the race detector adds some
+		t.Errorf("%v allocations in a run", n)
+	}
 
 	y.Destroy()
 	fails(t, run(x, y, z), `input "y" was destroyed`)
@@ -388,6 +392,8 @@ func TestTensors(t *testing.T) {
 	s.Set(5)
 	equal(t, int64(5), s.GetData())
 	equal(t, ort.Shape(nil), s.GetShape())
+	check(s.Destroy())
+	s.Set(6)
 	names := fmt.Sprint(ort.TensorElementDataType(ort.TensorElementDataTypeInt4), ort.TensorElementDataType(-1),
 		ort.ONNXType(ort.ONNXTypeMap),
 		ort.LoggingLevel(2), ort.GraphOptimizationLevel(99), ort.ExecutionMode(1), ort.ExecutionMode(2))
