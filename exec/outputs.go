@@ -392,13 +392,14 @@ func mayRead(input, t *tensor.Tensor, readsGaps bool) bool {
 
 // constantOverlaps reports whether a constant overlaps a range.
 func (p *Program) constantOverlaps(r addressRange) bool {
-	i := sort.Search(len(p.constants), func(i int) bool { return p.constants[i].to > r.from })
-	return i < len(p.constants) && p.constants[i].overlaps(r)
+	constants := p.constants()
+	i := sort.Search(len(constants), func(i int) bool { return constants[i].to > r.from })
+	return i < len(constants) && constants[i].overlaps(r)
 }
 
-// findConstants lists the address ranges of constants, which no run may write. The ranges are sorted, and overlapping
+// findConstants returns the address ranges of constants, which no run may write. The ranges are sorted, and overlapping
 // ranges are merged, because checking every constant would take longer than the run of a small graph.
-func (p *Program) findConstants() {
+func (p *Program) findConstants() (merged []addressRange) {
 	var constantRanges []addressRange
 	for i := range p.storages {
 		if storage := &p.storages[i]; storage.kind == inConst {
@@ -409,12 +410,13 @@ func (p *Program) findConstants() {
 	}
 	sorted.Func(constantRanges, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
 	for _, constantRange := range constantRanges {
-		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(constantRange) {
-			p.constants[n-1].to = max(p.constants[n-1].to, constantRange.to)
+		if n := len(merged); n > 0 && merged[n-1].overlaps(constantRange) {
+			merged[n-1].to = max(merged[n-1].to, constantRange.to)
 			continue
 		}
-		p.constants = append(p.constants, constantRange)
+		merged = append(merged, constantRange)
 	}
+	return merged
 }
 
 // This part checks the caches of a run: inputs that a step extends in their memory ([graph.Graph.StoreCaches]). The

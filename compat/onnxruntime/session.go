@@ -156,7 +156,11 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	if err != nil {
 		return fmt.Errorf("error running network: %w", err)
 	}
-	given := slices.Collect(maps.Values(in))
+	var taken [][2]uintptr // addresses of inputs and earlier outputs
+	for _, t := range in {
+		from, to := t.Span()
+		taken = append(taken, [2]uintptr{from, to})
+	}
 	var texts []string // results may have strings of the inputs
 	for _, v := range inputs {
 		if strings := v.GetInternals().strings; strings != nil {
@@ -165,10 +169,11 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	}
 	for i, name := range outputNames {
 		result := results[name].Contiguous()
-		if slices.ContainsFunc(given, func(t *tensor.Tensor) bool { return tensor.Overlap(t, result) }) {
+		from, to := result.Span()
+		if slices.ContainsFunc(taken, func(other [2]uintptr) bool { return from < other[1] && other[0] < to }) {
 			result = result.CopyTo(tensor.New(result.DType, result.Shape...))
 		}
-		given = append(given, result)
+		taken = append(taken, [2]uintptr{from, to})
 		if outputs[i], err = store(s.outputs[name].Labels.With(texts), result, outputs[i]); err != nil {
 			return fmt.Errorf("error running network: output %q %w", name, err)
 		}
