@@ -33,8 +33,8 @@ func (p *Program) Internal() *program.Program {
 // [tensor.Tensor.Release] returns the memory to the program for later runs. [Program.RunInto] writes to memory of the
 // caller. Both avoid new memory, which costs as much as a simple computation if outputs are large.
 //
-// The shapes of the inputs determine the sizes of symbols. The first run with new sizes waits for their plan. The program
-// keeps the plans that were used last: 16 MiB, or a sixteenth of the memory of its constants if that is more.
+// The shapes of the inputs determine the sizes of symbols. The first run with new sizes waits for their plan. The
+// program keeps the plans that were used last: 16 MiB, or a sixteenth of the memory of its constants if that is more.
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	return p.Internal().Run(ctx, in)
 }
