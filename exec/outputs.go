@@ -282,8 +282,8 @@ func sameLayout(a, b tensor.Meta) bool {
 }
 
 // overlappedInputs returns the number of inputs whose memory overlaps t, the caller's tensor for an output, and the
-// index of the first. permitted is true if each of these inputs has the layout and storage of t, and no output is a view
-// of such an input.
+// index of the first. permitted is true if each of these inputs has the layout and storage of t, and no output is a
+// view of such an input.
 func (p *Program) overlappedInputs(t *tensor.Tensor, inputs []*tensor.Tensor) (first, count int, permitted bool) {
 	permitted = true
 	for k, input := range inputs {
