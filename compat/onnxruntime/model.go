@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -221,6 +222,12 @@ func infoOf(p graph.Port) InputOutputInfo {
 	return info
 }
 
+// isMap reports whether two inputs of a graph are the keys and the values of an input that is a map.
+func isMap(keys, values graph.Port) bool {
+	name, hasKeys := strings.CutSuffix(keys.Name, ".keys")
+	return hasKeys && values.Name == name+".values" && len(keys.Shape) == 1 && len(values.Shape) == 1
+}
+
 // info describes the inputs without default and the outputs.
 func (s source) info() (inputs, outputs []InputOutputInfo, err error) {
 	g, err := s.graph(nil)
@@ -231,8 +238,12 @@ func (s source) info() (inputs, outputs []InputOutputInfo, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, port := range in {
-		if !port.HasDefault {
+	for i, port := range in {
+		switch {
+		case port.HasDefault || i > 0 && isMap(in[i-1], port):
+		case i+1 < len(in) && isMap(port, in[i+1]):
+			inputs = append(inputs, InputOutputInfo{Name: strings.TrimSuffix(port.Name, ".keys"), OrtValueType: ONNXTypeMap})
+		default:
 			inputs = append(inputs, infoOf(port))
 		}
 	}

@@ -227,6 +227,9 @@ func TestMaps(t *testing.T) {
 		output("y", float, 1, 3), maps("z", ort.TensorElementDataTypeString),
 		node("ai.onnx.ml:DictVectorizer", "m", "y", attribute("string_vocabulary", []string{"c", "a", "b"})),
 		node("ai.onnx.ml:ZipMap", "y", "z", attribute("classlabels_strings", []string{"c", "a", "b"})))
+	inputs, _, err := ort.GetInputOutputInfoWithONNXData(model)
+	check(err)
+	equal(t, []ort.InputOutputInfo{{Name: "m", OrtValueType: ort.ONNXTypeMap}}, inputs)
 	keys := must(ort.NewStringTensor(ort.NewShape(2)))
 	check(keys.SetContents([]string{"b", "c"}))
 	m := must(ort.NewMap(keys, vector[float32](1, 2)))
@@ -244,7 +247,7 @@ func TestMaps(t *testing.T) {
 	numbers := must(ort.NewMapFromGoMap(map[int64]float32{1: 2}))
 	fails(t, s.Run([]ort.Value{numbers}, []ort.Value{nil, nil}), `input "m.keys" is`, "INT64", "STRING")
 
-	_, err := ort.NewMap(vector[float32](1), vector[float32](1))
+	_, err = ort.NewMap(vector[float32](1), vector[float32](1))
 	fails(t, err, "keys", "FLOAT")
 	_, err = ort.NewMap(vector[int64](1, 2), vector[float32](1))
 	fails(t, err, "[2]", "[1]")
