@@ -203,7 +203,7 @@ func TestGivenSizes(t *testing.T) {
 			"x": floats(7, 4), "b": floats(3)},
 		`input "b" is missing`:                            {"x": floats(7, 3)},
 		`the graph has no input "z"; it has x, b`:         {"x": floats(7, 3), "b": floats(3), "z": floats(1)},
-		`input "x" has shape [7], the graph wants [2, 3]`: {"x": floats(7), "b": floats(3)},
+		`input "x" has shape [7], the graph wants [N, 3]`: {"x": floats(7), "b": floats(3)},
 	} {
 		_, err := p.Run(ctx, in)
 		if want == "" {

@@ -281,27 +281,22 @@ func sameLayout(a, b tensor.Meta) bool {
 	return a.DType == b.DType && a.Offset == b.Offset && slices.Equal(a.Shape, b.Shape) && a.SameAddresses(b)
 }
 
-// overlappedInputs returns the indices of the inputs whose memory overlaps t, the caller's tensor for an output.
-// permitted is true if each of these inputs has the layout and storage of t, and no output is a view of such an input.
-func (p *Program) overlappedInputs(t *tensor.Tensor, inputs []*tensor.Tensor) (overlapped []int, permitted bool) {
+// overlappedInputs returns the number of inputs whose memory overlaps t, the caller's tensor for an output, and the
+// index of the first. permitted is true if each of these inputs has the layout and storage of t, and no output is a
+// view of such an input.
+func (p *Program) overlappedInputs(t *tensor.Tensor, inputs []*tensor.Tensor) (first, count int, permitted bool) {
 	permitted = true
 	for k, input := range inputs {
 		if !mayRead(input, t, p.readsStorage) {
 			continue
 		}
-		overlapped = append(overlapped, k)
+		if count++; count == 1 {
+			first = k
+		}
 		isSameMemory := input.Storage() == t.Storage() && sameLayout(input.Meta, t.Meta)
 		permitted = permitted && isSameMemory && !p.viewsInput(p.storageOf(p.inputs[k]))
 	}
-	return overlapped, permitted
-}
-
-// mayOverwrite reports whether a step may write output i directly to a tensor that overlaps inputs, given by index.
-func (p *Program) mayOverwrite(i int, overlapped []int) bool {
-	if len(overlapped) == 0 {
-		return true
-	}
-	return len(overlapped) == 1 && p.overwrites[p.storageOf(p.outputs[i].Value)] == 1+overlapped[0]
+	return first, count, permitted
 }
 
 // This part checks whether a caller's tensor for an output shares memory with another tensor of the run.
@@ -311,9 +306,9 @@ func (p *Program) mayOverwrite(i int, overlapped []int) bool {
 // direct reports whether a step may write to the tensor. Otherwise the output is copied to the tensor after all steps.
 func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, err error) {
 	name, given := p.outputs[i].Name, out[i]
-	inputs, permitted := p.overlappedInputs(given, in)
+	first, count, permitted := p.overlappedInputs(given, in)
 	if !permitted {
-		return false, sharedMemoryError(name, "input", p.inputs[inputs[0]].Name)
+		return false, sharedMemoryError(name, "input", p.inputs[first].Name)
 	}
 	for k, other := range out[:i] {
 		if other != nil && tensor.Overlap(given, other) {
@@ -323,7 +318,8 @@ func (p *Program) checkWritable(i int, in, out []*tensor.Tensor) (direct bool, e
 	if p.constantOverlaps(rangeOf(given)) {
 		return false, fmt.Errorf("the tensor given for output %q shares memory with a constant", name)
 	}
-	return p.mayOverwrite(i, inputs), nil
+	mayOverwrite := count == 1 && p.overwrites[p.storageOf(p.outputs[i].Value)] == 1+first
+	return count == 0 || mayOverwrite, nil
 }
 
 // CheckTensors returns an error if a run of a graph in segments cannot write one of the tensors that the caller gave
@@ -392,13 +388,14 @@ func mayRead(input, t *tensor.Tensor, readsGaps bool) bool {
 
 // constantOverlaps reports whether a constant overlaps a range.
 func (p *Program) constantOverlaps(r addressRange) bool {
-	i := sort.Search(len(p.constants), func(i int) bool { return p.constants[i].to > r.from })
-	return i < len(p.constants) && p.constants[i].overlaps(r)
+	constants := p.constants()
+	i := sort.Search(len(constants), func(i int) bool { return constants[i].to > r.from })
+	return i < len(constants) && constants[i].overlaps(r)
 }
 
-// findConstants lists the address ranges of constants, which no run may write. The ranges are sorted, and overlapping
+// findConstants returns the address ranges of constants, which no run may write. The ranges are sorted, and overlapping
 // ranges are merged, because checking every constant would take longer than the run of a small graph.
-func (p *Program) findConstants() {
+func (p *Program) findConstants() (merged []addressRange) {
 	var constantRanges []addressRange
 	for i := range p.storages {
 		if storage := &p.storages[i]; storage.kind == inConst {
@@ -409,12 +406,13 @@ func (p *Program) findConstants() {
 	}
 	sorted.Func(constantRanges, func(a, b addressRange) int { return cmp.Compare(a.from, b.from) })
 	for _, constantRange := range constantRanges {
-		if n := len(p.constants); n > 0 && p.constants[n-1].overlaps(constantRange) {
-			p.constants[n-1].to = max(p.constants[n-1].to, constantRange.to)
+		if n := len(merged); n > 0 && merged[n-1].overlaps(constantRange) {
+			merged[n-1].to = max(merged[n-1].to, constantRange.to)
 			continue
 		}
-		p.constants = append(p.constants, constantRange)
+		merged = append(merged, constantRange)
 	}
+	return merged
 }
 
 // This part checks the caches of a run: inputs that a step extends in their memory ([graph.Graph.StoreCaches]). The

@@ -70,13 +70,15 @@ type Program struct {
 
 	// The memory of outputs.
 	pool             *tensor.Pool
-	outputPlan       outputPlan     // see outputs.go
-	directOutputs    []bool         // indexed by output: a step can write the caller's tensor; see findDirectOutputs
-	mergedIntoOutput []int32        // indexed by storage: 1 + the storage of the output that overwrites it, or 0
-	overwrites       []int          // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
-	constants        []addressRange // address ranges of constants, sorted
-	caches           []cache        // inputs that steps extend: see outputs.go
-	readsStorage     bool           // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
+	outputPlan       outputPlan // see outputs.go
+	directOutputs    []bool     // indexed by output: a step can write the caller's tensor; see findDirectOutputs
+	mergedIntoOutput []int32    // indexed by storage: 1 + the storage of the output that overwrites it, or 0
+	overwrites       []int      // indexed by storage: 1 + the input that it may overwrite, or 0; see overwriteInputs
+	caches           []cache    // inputs that steps extend: see outputs.go
+	readsStorage     bool       // an op depends on the layout of its operand in memory: [graph.Facts.ReadsStorage]
+
+	// constants returns the address ranges of constants, sorted. The first call finds them.
+	constants func() []addressRange
 
 	keepsGoing  bool      // see [Options.KeepGoing]
 	sourceSteps [][]int32 // indexed by step: the steps that compute its operands; nil unless keepsGoing
@@ -175,7 +177,7 @@ func compileSteps(g *graph.Graph, options Options, pipelined bool) (_ *Program, 
 	}
 	program.planMemory(options.Context) // also finds the steps that wait for others
 	program.cutSections(options.Costs, options.Base)
-	program.findConstants()
+	program.constants = sync.OnceValue(program.findConstants) // only runs into tensors of the caller need them
 	program.findCaches()
 	program.findDirectOutputs()
 	program.computeNeed()

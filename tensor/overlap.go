@@ -19,6 +19,9 @@ func Overlap(a, b *Tensor) bool {
 	if !rangesIntersect(a, b) {
 		return false
 	}
+	if a.IsNonOverlappingAndDense() && b.IsNonOverlappingAndDense() { // every byte of both ranges is of an element
+		return true
+	}
 	// Solve beginA + i*stridesA + u = beginB + j*stridesB + v for the indices i and j of two elements, and for the
 	// bytes u and v within these elements.
 	var buf [16]term

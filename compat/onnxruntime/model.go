@@ -2,6 +2,7 @@ package onnxruntime_go
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -66,7 +68,10 @@ func (s source) metadata() (*ModelMetadata, error) {
 		return nil, errors.New("there are no ONNX data")
 	}
 	m := &ModelMetadata{properties: map[string]string{}}
-	return m, m.read(r, size)
+	if err := m.read(r, size); err != nil {
+		return nil, fmt.Errorf("%s: %w", cmp.Or(s.path, "model.onnx"), err)
+	}
+	return m, nil
 }
 
 // read sets the fields from the message ModelProto.
@@ -125,7 +130,7 @@ func eachField(r io.ReaderAt, from, to int64, visit func(number, value uint64, f
 			end += 4
 		}
 		if end == from+int64(tagBytes) || end > to {
-			return fmt.Errorf("byte %d is not of an ONNX model", from)
+			return fmt.Errorf("not an ONNX model: the file is truncated, or has another format (byte %d)", from)
 		}
 		if err := visit(tag>>3, value, start, end); err != nil {
 			return err
@@ -217,6 +222,12 @@ func infoOf(p graph.Port) InputOutputInfo {
 	return info
 }
 
+// isMap reports whether two inputs of a graph are the keys and the values of an input that is a map.
+func isMap(keys, values graph.Port) bool {
+	name, hasKeys := strings.CutSuffix(keys.Name, ".keys")
+	return hasKeys && values.Name == name+".values" && len(keys.Shape) == 1 && len(values.Shape) == 1
+}
+
 // info describes the inputs without default and the outputs.
 func (s source) info() (inputs, outputs []InputOutputInfo, err error) {
 	g, err := s.graph(nil)
@@ -227,8 +238,12 @@ func (s source) info() (inputs, outputs []InputOutputInfo, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, port := range in {
-		if !port.HasDefault {
+	for i, port := range in {
+		switch {
+		case port.HasDefault || i > 0 && isMap(in[i-1], port):
+		case i+1 < len(in) && isMap(port, in[i+1]):
+			inputs = append(inputs, InputOutputInfo{Name: strings.TrimSuffix(port.Name, ".keys"), OrtValueType: ONNXTypeMap})
+		default:
 			inputs = append(inputs, infoOf(port))
 		}
 	}

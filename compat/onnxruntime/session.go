@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
@@ -18,6 +19,20 @@ type session struct {
 	program         *graphrun.Program
 	inputs, outputs map[string]graph.Port
 	metadata        *ModelMetadata
+	maps            sync.Pool // of *tensorMaps, empty
+}
+
+// tensorMaps has the inputs of a run, and the outputs that it writes.
+type tensorMaps struct{ in, into map[string]*tensor.Tensor }
+
+func newTensorMaps() any {
+	return &tensorMaps{map[string]*tensor.Tensor{}, map[string]*tensor.Tensor{}}
+}
+
+func (s *session) release(m *tensorMaps) {
+	clear(m.in)
+	clear(m.into)
+	s.maps.Put(m)
 }
 
 // newSession compiles a model for outputs by name, or for all outputs if there are no names. shapes are those of the
@@ -31,7 +46,7 @@ func newSession(from source, inputNames, outputNames []string, shapes map[string
 	if err != nil {
 		return nil, err
 	}
-	s := &session{}
+	s := &session{maps: sync.Pool{New: newTensorMaps}}
 	if s.metadata, err = from.metadata(); err != nil {
 		return nil, err
 	}
@@ -112,10 +127,12 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	if err != nil {
 		return err
 	}
-	in, into, isDirect := map[string]*tensor.Tensor{}, map[string]*tensor.Tensor{}, true
+	used := s.maps.Get().(*tensorMaps)
+	defer s.release(used)
+	in, into, isDirect := used.in, used.into, true
 	for i, name := range inputNames {
 		if err := s.feed(in, name, inputs[i]); err != nil {
-			return fmt.Errorf("error running network: input %q %w", name, err)
+			return fmt.Errorf("error running network: %w", err)
 		}
 	}
 	for i, name := range outputNames {
@@ -139,13 +156,18 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	if err != nil {
 		return fmt.Errorf("error running network: %w", err)
 	}
-	used := slices.Collect(maps.Values(in))
+	var taken [][2]uintptr // addresses of inputs and earlier outputs
+	for _, t := range in {
+		from, to := t.Span()
+		taken = append(taken, [2]uintptr{from, to})
+	}
 	for i, name := range outputNames {
 		result := results[name].Contiguous()
-		if slices.ContainsFunc(used, func(t *tensor.Tensor) bool { return tensor.Overlap(t, result) }) {
+		from, to := result.Span()
+		if slices.ContainsFunc(taken, func(other [2]uintptr) bool { return from < other[1] && other[0] < to }) {
 			result = result.CopyTo(tensor.New(result.DType, result.Shape...))
 		}
-		used = append(used, result)
+		taken = append(taken, [2]uintptr{from, to})
 		if outputs[i], err = store(s.outputs[name].Labels, result, outputs[i]); err != nil {
 			return fmt.Errorf("error running network: output %q %w", name, err)
 		}
@@ -153,10 +175,10 @@ func (s *session) run(opts *RunOptions, inputNames []string, inputs []Value, out
 	return nil
 }
 
-// feed adds the tensors of an input. Its errors complete a sentence about the input.
+// feed adds the tensors of an input.
 func (s *session) feed(in map[string]*tensor.Tensor, name string, v Value) error {
 	if err := isUsable(v); err != nil {
-		return err
+		return fmt.Errorf("input %q %w", name, err)
 	}
 	port, isTensor := s.inputs[name]
 	data := v.GetInternals()
@@ -166,14 +188,17 @@ func (s *session) feed(in map[string]*tensor.Tensor, name string, v Value) error
 	case data.strings != nil && port.Labels.IsText():
 		t, err := port.Labels.Encode(data.strings.contents, data.strings.shape.ints()...)
 		in[name] = t
-		return err
+		if err != nil {
+			return fmt.Errorf("input %q %w", name, err)
+		}
+		return nil
 	case data.tensor == nil || port.Labels.IsText() || !isTensor:
 		want := "a map"
 		if isTensor {
 			info := infoOf(port)
 			want = info.DataType.String()
 		}
-		return fmt.Errorf("is %v of %v, but the model wants %s", v.GetONNXType(), v.DataType(), want)
+		return fmt.Errorf("input %q is %v of %v, but the model wants %s", name, v.GetONNXType(), v.DataType(), want)
 	}
 	in[name] = data.tensor
 	return nil

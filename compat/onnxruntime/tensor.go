@@ -131,7 +131,7 @@ func isUsable(v Value) error {
 }
 
 // numbers has the methods of all tensors of numbers.
-type numbers struct{ tensor *tensor.Tensor } // nil after Destroy
+type numbers struct{ ValueInternalData } // with a tensor until Destroy
 
 // GetShape returns a copy of the shape.
 func (n *numbers) GetShape() Shape { return shapeOf(n.tensor) }
@@ -140,7 +140,7 @@ func (n *numbers) GetShape() Shape { return shapeOf(n.tensor) }
 func (n *numbers) GetONNXType() ONNXType { return ONNXTypeTensor }
 
 // GetInternals is for this package.
-func (n *numbers) GetInternals() *ValueInternalData { return &ValueInternalData{tensor: n.tensor} }
+func (n *numbers) GetInternals() *ValueInternalData { return &n.ValueInternalData }
 
 // Tensor is a tensor in the memory of a slice.
 type Tensor[T TensorData] struct {
@@ -166,7 +166,7 @@ func NewTensor[T TensorData](s Shape, data []T) (*Tensor[T], error) {
 func newTensor[T TensorData](s Shape, data []T) (*Tensor[T], error) {
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(*new(T))))
 	t, err := overBytes(s, bytes, GetTensorElementDataType[T]())
-	return &Tensor[T]{numbers{t}, data}, err
+	return &Tensor[T]{numbers{ValueInternalData{tensor: t}}, data}, err
 }
 
 // overBytes returns a tensor over bytes.
@@ -239,7 +239,7 @@ func NewCustomDataTensor(s Shape, data []byte, dataType TensorElementDataType) (
 	if err != nil {
 		return nil, err
 	}
-	return &CustomDataTensor{numbers{t}, data, dataType}, nil
+	return &CustomDataTensor{numbers{ValueInternalData{tensor: t}}, data, dataType}, nil
 }
 
 // GetData returns the bytes, not a copy.
@@ -275,8 +275,8 @@ func NewEmptyScalar[T TensorData]() (*Scalar[T], error) { return NewScalar(*new(
 // GetData returns the number.
 func (s *Scalar[T]) GetData() T { return s.data[0] }
 
-// Set changes the number.
-func (s *Scalar[T]) Set(value T) { s.data[0] = value }
+// Set changes the number. After Destroy it does nothing.
+func (s *Scalar[T]) Set(value T) { copy(s.data, []T{value}) }
 
 // StringTensor is a tensor of strings.
 type StringTensor struct {
@@ -384,7 +384,7 @@ func valueOf(t *tensor.Tensor) (Value, error) {
 		return typed[float64](t)
 	}
 	bytes := unsafe.Slice((*byte)(t.Pointer()), t.Numel()*t.DType.Size())
-	return &CustomDataTensor{numbers{t}, bytes, elementTypeOf(t.DType)}, nil
+	return &CustomDataTensor{numbers{ValueInternalData{tensor: t}}, bytes, elementTypeOf(t.DType)}, nil
 }
 
 func typed[T TensorData](t *tensor.Tensor) (Value, error) {

@@ -267,8 +267,11 @@ func (p *Program) bind(g *graph.Graph, openSizes map[string]int) error {
 // withFailed adds the nodes that failed before the run to err, the error of the run. Outputs that err lists as missing
 // count as not computed.
 func (b *Binding) withFailed(err error) error {
-	var incomplete *exec.Incomplete
-	if len(b.failed) == 0 || err != nil && !errors.As(err, &incomplete) {
+	if len(b.failed) == 0 {
+		return err
+	}
+	var incomplete *exec.Incomplete // it escapes to the heap
+	if err != nil && !errors.As(err, &incomplete) {
 		return err
 	}
 	computed := map[string]bool{}

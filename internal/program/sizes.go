@@ -155,12 +155,17 @@ func (p *Program) symbolicInputs() []*graph.Value {
 	return list
 }
 
-// checkFixed returns an error if the shape of an input gives a symbol another size than its fixed size.
+// checkFixed returns an error if an input has another rank than its declaration, or if its shape gives a symbol another
+// size than its fixed size.
 func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int, bool)) error {
 	for _, v := range inputs {
 		shape, ok := shapeOf(v.Name)
-		if !ok || len(shape) != len(v.Dims) {
+		if !ok {
 			continue // the run reports the error
+		}
+		if len(shape) != len(v.Dims) {
+			return fmt.Errorf("input %q has shape %s, the graph wants [%s]", v.Name, tensor.ListString(shape),
+				p.declared(v.Dims))
 		}
 		for i, d := range v.Dims {
 			if n, fixed := p.fixedSizes[d.Symbol]; d.Symbol != "" && fixed && n != shape[i] {
@@ -170,6 +175,18 @@ func (p *Program) checkFixed(inputs []*graph.Value, shapeOf func(string) ([]int,
 		}
 	}
 	return nil
+}
+
+// declared returns the sizes of a declaration as text, with numbers for fixed symbols.
+func (p *Program) declared(dims []graph.Dim) string {
+	texts := make([]string, len(dims))
+	for i, d := range dims {
+		if n, fixed := p.fixedSizes[d.Symbol]; fixed {
+			d = graph.Dim{Size: n}
+		}
+		texts[i] = d.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // maxInlineSymbols is the number of open symbols up to which sizes are read and looked up without allocation.

@@ -219,9 +219,9 @@ func TestHints(t *testing.T) {
 	assert.ErrorContains(t, err, "N=3 is fixed for all runs")
 }
 
-// An existing binding is found without allocation.
+// An existing binding is found without allocation, and a run in memory of the caller allocates nothing.
 func TestBindingIsFound(t *testing.T) {
-	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{})
+	p, err := Compile(context.Background(), networks.Bottlenecks(4, 1), Options{Threads: 1})
 	require.NoError(t, err)
 	in := map[string]*tensor.Tensor{"x": tensor.Zeros(tensor.Float32, 3, 3, 32, 32)}
 	first, err := p.bindingForInputs(t.Context(), in)
@@ -232,6 +232,13 @@ func TestBindingIsFound(t *testing.T) {
 		}
 	})
 	assert.Zero(t, least)
+	out, err := p.Run(t.Context(), in)
+	require.NoError(t, err)
+	assert.Zero(t, testing.AllocsPerRun(20, func() {
+		if err := p.RunInto(t.Context(), in, out); err != nil {
+			panic(err)
+		}
+	}))
 }
 
 // Goroutines that run the same new sizes at once get one binding.

@@ -68,6 +68,10 @@ func TestErrorsOfRuns(t *testing.T) {
 	fails(t, s.Run([]ort.Value{x, y}, nil), "1 output names", "0 outputs")
 	check(run(x, y, z))
 	equal(t, []float32{4, 6}, z.GetData())
+	inputs, outputs := []ort.Value{x, y}, []ort.Value{z}
+	if n := testing.AllocsPerRun(40, func() { check(s.Run(inputs, outputs)) }); n > 3 { // the race detector adds some
+		t.Errorf("%v allocations in a run", n)
+	}
 
 	y.Destroy()
 	fails(t, run(x, y, z), `input "y" was destroyed`)
@@ -223,6 +227,9 @@ func TestMaps(t *testing.T) {
 		output("y", float, 1, 3), maps("z", ort.TensorElementDataTypeString),
 		node("ai.onnx.ml:DictVectorizer", "m", "y", attribute("string_vocabulary", []string{"c", "a", "b"})),
 		node("ai.onnx.ml:ZipMap", "y", "z", attribute("classlabels_strings", []string{"c", "a", "b"})))
+	inputs, _, err := ort.GetInputOutputInfoWithONNXData(model)
+	check(err)
+	equal(t, []ort.InputOutputInfo{{Name: "m", OrtValueType: ort.ONNXTypeMap}}, inputs)
 	keys := must(ort.NewStringTensor(ort.NewShape(2)))
 	check(keys.SetContents([]string{"b", "c"}))
 	m := must(ort.NewMap(keys, vector[float32](1, 2)))
@@ -237,8 +244,10 @@ func TestMaps(t *testing.T) {
 	equal(t, []float32{0, 1, 2}, v.(*ort.Tensor[float32]).GetData())
 	fails(t, s.Run([]ort.Value{m}, outputs), `output "z" is a sequence`)
 	fails(t, s.Run([]ort.Value{keys}, []ort.Value{nil, nil}), `input "m"`, "a map")
+	numbers := must(ort.NewMapFromGoMap(map[int64]float32{1: 2}))
+	fails(t, s.Run([]ort.Value{numbers}, []ort.Value{nil, nil}), `input "m.keys" is`, "INT64", "STRING")
 
-	_, err := ort.NewMap(vector[float32](1), vector[float32](1))
+	_, err = ort.NewMap(vector[float32](1), vector[float32](1))
 	fails(t, err, "keys", "FLOAT")
 	_, err = ort.NewMap(vector[int64](1, 2), vector[float32](1))
 	fails(t, err, "[2]", "[1]")
@@ -279,8 +288,11 @@ func TestMetadata(t *testing.T) {
 	for _, broken := range []string{"\xff", "\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0b\x00", "\x12\x05a",
 		"text"} {
 		_, err := ort.GetModelMetadataWithONNXData([]byte(broken))
-		fails(t, err, "not of an ONNX model")
+		fails(t, err, "model.onnx: not an ONNX model")
 	}
+	check(os.WriteFile(path, adder()[:len(adder())-1], 0o666))
+	_, err := ort.GetModelMetadata(path)
+	fails(t, err, path+": not an ONNX model")
 }
 
 func TestOptions(t *testing.T) {
@@ -383,6 +395,8 @@ func TestTensors(t *testing.T) {
 	s.Set(5)
 	equal(t, int64(5), s.GetData())
 	equal(t, ort.Shape(nil), s.GetShape())
+	check(s.Destroy())
+	s.Set(6)
 	names := fmt.Sprint(ort.TensorElementDataType(ort.TensorElementDataTypeInt4), ort.TensorElementDataType(-1),
 		ort.ONNXType(ort.ONNXTypeMap),
 		ort.LoggingLevel(2), ort.GraphOptimizationLevel(99), ort.ExecutionMode(1), ort.ExecutionMode(2))
