@@ -283,6 +283,7 @@ type Document struct {
 	Call        string     `json:"call" doc:"The measured call: Run, whose results take new memory and are dropped."`
 	RunReleased CallReport `json:"released" doc:"The times of Run with a release of its results after each run."`
 	Into        CallReport `json:"into" doc:"The times of RunInto, which writes existing tensors."`
+	Noise       string     `json:"noise" doc:"What disturbed the measurement or makes times doubtful, in words; empty for nothing."`
 	report.Notes
 }
 
@@ -316,6 +317,7 @@ func (r *runner) doc(g *graph.Graph, f flags, interrupted bool) (*Document, erro
 	if r.profile != nil {
 		doc.ProfileDoc = r.profile.doc(opsByName(g))
 	}
+	doc.Noise = doc.disturbances(r.load.Mean())
 	return doc, nil
 }
 
@@ -338,18 +340,24 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 	return out.Flush()
 }
 
+// disturbed introduces [Document.Noise].
+const disturbed = "disturbed measurement: "
+
 // writeText prints a summary, the times, and with withProfile the profile.
 func (d *Document) writeText(out *bufio.Writer, display term.Display, withProfile bool) {
 	// Into.Median is nil if the measurement was interrupted before the first RunInto.
 	withProfile = withProfile && d.ProfileDoc != nil && d.Into.Median != nil
-	stepsText, timesText := "", "" // sentences
+	stepsText, timesText, noiseText := "", "", "" // sentences
 	if withProfile {
 		stepsText = d.ProfileDoc.summary()
 	}
 	if d.Into.Median != nil {
 		timesText = d.summary("strategy " + d.Strategy)
 	}
-	display.WriteSentences(out, stepsText, timesText)
+	if d.Noise != "" {
+		noiseText = disturbed + d.Noise
+	}
+	display.WriteSentences(out, stepsText, timesText, noiseText)
 	d.writeTimes(out, display)
 	if withProfile {
 		d.ProfileDoc.write(out, display, *d.Into.Median)
