@@ -69,8 +69,8 @@ func TestViewInBrowser(t *testing.T) {
 	require.NoError(t, err)
 	path := blockModel(t)
 	for name, args := range map[string][]string{
-		"written":    nil,
-		"horizontal": {"--direction", "horizontal"},
+		"written":    {"--as-written"},
+		"horizontal": {"--as-written", "--direction", "horizontal"},
 		"plans":      {"--strategies", "propagate,channels_last", "--no-fusion", "--depth", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,6 +138,10 @@ func TestReportsInBrowser(t *testing.T) {
 			assert.Empty(t, console, "the page writes to the console")
 			assert.Contains(t, dom, c.want)
 			assert.Contains(t, dom, `content="default-src 'none'; `)
+			if name == "passes" {
+				assert.Regexp(t, `<button id="more"[^>]*>\d+ more columns? →</button>`, dom, "columns out of sight are told")
+				assert.NotRegexp(t, `<button id="more"[^>]* hidden`, dom)
+			}
 			if name == "bench" { // the policy forbids a page to load something, which it would write to the console
 				loading := strings.Replace(string(text), "</html>", `<img src="http://a.example/b.png"></html>`, 1)
 				_, console = opened(t, chromium, loading)
