@@ -114,6 +114,10 @@ or op, as a share of their time in all steps; the rows are sorted by it. After e
 later after every 64, one extra run is profiled; the measured times do not include the extra runs. Bytes and
 operations are estimates for the implementation, as if each operand were read once.
 
+Times that vary, other busy processes and too few profiled runs are told as a "disturbed measurement". A step whose
+time varies by more than a factor of 2, or is more than ten times or less than a tenth of the predicted time, is
+marked as doubtful, unless the difference is below 10 us or a hundredth of a run.
+
 --trace makes one more run after the measured ones, and writes the steps and chunks of every worker
 and the memory in use in Chrome's trace event format, for ui.perfetto.dev.
 

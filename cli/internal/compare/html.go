@@ -148,7 +148,7 @@ func predictionSection(rows []Row) page.Section {
 	}
 	note := "Each point is a measured plan. Estimates are for one core and an otherwise idle machine."
 	if len(threads) > 1 {
-		note += " The shape of a point is the number of threads."
+		note += " The shape of a point shows the number of threads."
 	}
 	return page.Section{Title: "Estimated against measured", Chart: chart, Note: note}
 }
