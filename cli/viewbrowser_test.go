@@ -79,6 +79,26 @@ func TestViewInBrowser(t *testing.T) {
 	}
 }
 
+// A small picture fills the window at first; one that is wider than the window begins at an edge, without an empty margin.
+func TestViewStart(t *testing.T) {
+	chromium := browser(t)
+	for file, check := range map[string]string{
+		"residual":     "seen.scale > 1 && seen.y < 0 && by('corner').hidden",
+		"stride_rules": "seen.x > -1 && seen.x + room.width / seen.scale < all.w + 1 && !by('corner').hidden",
+	} {
+		script := `const list = document.createElement("pre");
+list.id = "result";
+if (all.w > 1500) { // a window that is nearly as wide as the picture
+  room = { left: 0, top: 0, width: .5 * all.w, height: room.height };
+  start();
+}
+paint();
+list.textContent = JSON.stringify(` + check + ` ? [] : [JSON.stringify([seen, all, room])]);
+document.body.append(list);`
+		driven(t, chromium, viewed(t, ".html", models+"/"+file+".json"), script)
+	}
+}
+
 // driven opens a page in a browser with a script at its end, which leaves a list of failures.
 func driven(t *testing.T, chromium, page, script string) {
 	t.Helper()

@@ -150,7 +150,7 @@ function start() { // the first boxes, so that they can be read
   const whole = Math.min(across, down), margin = .95;
   const scale = whole * margin > 1 ? Math.min(largest, whole * margin) : Math.min(1, Math.max(.55, Math.min(across, Math.max(down, .9))));
   const first = visible[0] || { x: all.w / 2, y: all.h / 2, w: 0, h: 0 };
-  const along = (total, seen, at) => total <= seen ? total / 2 : at;
+  const along = (total, seen, at) => total <= seen ? total / 2 : Math.min(Math.max(at, seen / 2), total - seen / 2); // no empty margin
   if (data.horizontal) centred(Math.min(all.w / 2, room.width / scale / 2), along(all.h, room.height / scale, first.y + first.h / 2), scale);
   else centred(along(all.w, room.width / scale, first.x + first.w / 2), Math.min(all.h / 2, room.height / scale / 2), scale);
   started = seen;
