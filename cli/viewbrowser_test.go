@@ -79,7 +79,8 @@ func TestViewInBrowser(t *testing.T) {
 	}
 }
 
-// A small picture fills the window at first; one that is wider than the window begins at an edge, without an empty margin.
+// A small picture fills the window at first. One that is wider than the window begins at an edge, without an empty
+// margin.
 func TestViewStart(t *testing.T) {
 	chromium := browser(t)
 	for file, check := range map[string]string{
