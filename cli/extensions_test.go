@@ -64,7 +64,8 @@ func TestExtensions(t *testing.T) {
  "nodes": [{"name": "twice", "op": "doubled", "inputs": ["x"]}, {"name": "y", "op": "relu", "inputs": ["twice"]}],
  "outputs": ["y"]}`)
 	assert.NotZero(t, call(t, "plan", file, "--strategy", "mine").code, "without extensions")
-	ext := extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPass("infer", pass), WithPass("observed", again))
+	ext := extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPass("infer", pass),
+		WithPass("observed", again))
 	picture := t.TempDir() + "/own.html"
 	for _, c := range []struct{ line, want string }{
 		{"run " + file + " --strategy mine", "float32"},
@@ -145,7 +146,8 @@ func TestExtensionsRefuse(t *testing.T) {
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
 		{WithStrategy(group{graphrun.Optimal})}, {WithCommand(nil)}, {WithCommand(&cobra.Command{Use: "own"})},
 		{WithPass("infr", passes.Pass{Name: "p", Run: func(*passes.Plan) error { return nil }})},
-		{WithPass("infer", passes.Pass{Name: "p"})}, {WithCommand(own("plan", nil))}, {WithCommand(own("own", nil)), WithCommand(own("own", nil))},
+		{WithPass("infer", passes.Pass{Name: "p"})}, {WithCommand(own("plan", nil))},
+		{WithCommand(own("own", nil)), WithCommand(own("own", nil))},
 	} {
 		_, err := extensionsOf(options)
 		assert.Error(t, err)

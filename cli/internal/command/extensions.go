@@ -36,8 +36,8 @@ type AddedPass struct {
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name or with the
-// name of a group of strategies, duplicate names of strategies or ops, and passes after unknown passes. It also rejects nil converters, converters
-// of built-in operators, and commands that cannot be run.
+// name of a group of strategies, duplicate names of strategies or ops, and passes after unknown passes. It
+// also rejects nil converters, converters of built-in operators, and commands that cannot be run.
 func (e *Extensions) Complete() (err error) {
 	for i, c := range e.AddedCommands {
 		if c == nil || c.Name() == "" || c.RunE == nil {

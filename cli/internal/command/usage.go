@@ -27,7 +27,8 @@ var flagGroups = []flagGroup{
 	{"Proofs and other solvers", []string{"certificate", "problem", "problems", "solution"}},
 	{"Drawing", []string{"around", "as-written", "depth", "direction", "hops", "open"}},
 	{"Batches", []string{"batching", "max-batch-size", "max-queue-delay", "preferred-batch-size", "queue"}},
-	{"Server", []string{"drain", "listen", "log-json", "max-body", "reload", "timeout", "tls-cert", "tls-key", "token-file"}},
+	{"Server", []string{"drain", "listen", "log-json", "max-body", "reload", "timeout", "tls-cert", "tls-key",
+		"token-file"}},
 	{"Parts of the work", []string{"part-size", "results", "resume", "retry", "shard", "shards", "status"}},
 	{"Output", []string{"benchstat", "csv", "dump", "json", "markdown", "output", "outputs", "passes", "profile", "report",
 		"trace"}},
@@ -36,8 +37,8 @@ var flagGroups = []flagGroup{
 // mostUngrouped is the number of flags up to which the help has a single list.
 const mostUngrouped = 12
 
-// GroupFlags makes the help of root and of its subcommands list many flags in groups with headings. Cobra's templates are
-// not used, because they link text/template: the linker then keeps every exported method.
+// GroupFlags makes the help of root and of its subcommands list many flags in groups with headings. Cobra's templates
+// are not used, because they link text/template: the linker then keeps every exported method.
 func GroupFlags(root *cobra.Command) {
 	usual := new(cobra.Command).UsageFunc()
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
@@ -55,8 +56,8 @@ func GroupFlags(root *cobra.Command) {
 	})
 }
 
-// groupedUsages returns the help of flags below the headings of their groups; flags without a group come last. A flag has
-// one line. The columns of all groups are aligned.
+// groupedUsages returns the help of flags below the headings of their groups; flags without a group come last. A flag
+// has one line. The columns of all groups are aligned.
 func groupedUsages(flags *pflag.FlagSet) string {
 	lines := strings.Split(strings.TrimRight(flags.FlagUsages(), "\n"), "\n")
 	if len(lines) <= mostUngrouped {

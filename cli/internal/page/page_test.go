@@ -164,7 +164,7 @@ func TestNamesHideNoPoint(t *testing.T) {
 	}
 }
 
-// The marks of groups differ in shape, so that they can be told apart without color, and a long legend has several lines.
+// The marks of groups differ in shape, so that they can be told apart without color. A long legend has several lines.
 func TestMarks(t *testing.T) {
 	seen := map[string]bool{}
 	for _, path := range markPaths {

@@ -240,7 +240,8 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costPro
 	drawing.addSizes(g)
 	switch {
 	case plan != nil && isDefault:
-		drawing.remarks = append(drawing.remarks, "the plan that graphrun plan shows; --as-written draws the graph of the file")
+		drawing.remarks = append(drawing.remarks, "the plan that graphrun plan shows; --as-written draws the "+
+			"graph of the file")
 	case f.asWritten && isPlannable:
 		drawing.remarks = append(drawing.remarks, "the graph of the file; without --as-written, its plan is drawn")
 	case plan == nil:
