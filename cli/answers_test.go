@@ -33,7 +33,7 @@ func TestAnswersFirst(t *testing.T) {
 		{"plan --dim N=2 --passes " + dir + "/p.html", `\S*p.html shows the graph after each of \d+ passes`},
 		{"plan --sweep N=1..8", `from N=1 to N=8 the plan of strategy optimal changes at N=2 at N=2: 2 changes: .*cost/N `},
 		{"plan --sweep N=8..16", `strategy optimal has the same plan for all sizes from N=8 to N=16: cost `},
-		{"view -o " + page, `\S*a.svg shows residual.json: as written: \d+ nodes, \d+ constants`},
+		{"view --as-written -o " + page, `\S*a.svg shows residual.json: as written: \d+ nodes, \d+ constants`},
 		{"view --dim N=2 --strategy optimal -o " + page, `\S*a.svg shows residual.json: strategy optimal: .* estimated cost \S+s, ` +
 			`.*largest costs: \S+ \(conv2d.*\) \S+s, \d+\.\d%; `},
 		{"view --dim N=2 --strategies propagate,optimal -o " + page, `\S*a.svg shows residual.json: optimal against propagate: -`},

@@ -68,10 +68,13 @@ func WithOperators(operators onnx.Operators) Option {
 	}}
 }
 
-// WithPasses replaces the list of passes that plan graphs, as graphrun.Options.Passes does. [passes.After] and
-// [passes.Before] return the built-in list with an added pass.
-func WithPasses(list ...passes.Pass) Option {
-	return Option{func(e *command.Extensions) { e.Passes = list }}
+// WithPass adds a pass to the passes that plan graphs: directly after the pass with the name after, which is a built-in
+// pass ([passes.Passes]) or was added by an earlier option. To remove or replace built-in passes, call
+// [graphrun.Compile] with other graphrun.Options.Passes.
+func WithPass(after string, added passes.Pass) Option {
+	return Option{func(e *command.Extensions) {
+		e.AddedPasses = append(e.AddedPasses, command.AddedPass{After: after, Pass: added})
+	}}
 }
 
 // WithCommand adds a command. If its RunE returns an error, the exit code is 1. The name of the command must differ

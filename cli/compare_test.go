@@ -95,6 +95,18 @@ func TestSweep(t *testing.T) {
 	}
 	checkCSV(t, string(read(t, table)), doc)
 	checkBenchmarks(t, string(read(t, bench)), doc)
+	chart := regexp.MustCompile(`(?s)<h2>Estimated against measured<.*?</svg>`).FindString(string(read(t, page)))
+	shapes := map[string]string{} // by number of threads
+	for _, point := range regexp.MustCompile(`threads=(\d), [^<]*</title><path class="shape" d="M\S+ [\d.]+(m[^"]*)"`).
+		FindAllStringSubmatch(chart, -1) {
+		if known, ok := shapes[point[1]]; ok && known != point[2] {
+			t.Errorf("two shapes for threads=%s", point[1])
+		}
+		shapes[point[1]] = point[2]
+	}
+	if len(shapes) != 2 || shapes["1"] == shapes["2"] || !strings.Contains(chart, ">2 threads</text>") {
+		t.Errorf("numbers of threads are drawn alike: %v", shapes)
+	}
 	if html := string(read(t, page)); strings.Count(html, "<h2>Measured: ") != 8 || strings.Count(html, "<tr") != 17 ||
 		!strings.Contains(html, "<h2>Estimated: b.json/N=3<") || !strings.Contains(html, "lower bound") ||
 		!strings.Contains(html, "sha256 ") || strings.Contains(html, dir) ||

@@ -54,19 +54,24 @@ func TestExtensions(t *testing.T) {
 		p.Note("%d nodes observed", len(p.Graph.Nodes))
 		return nil
 	}}
-	list, err := passes.After(passes.Passes(), "infer", pass)
-	require.NoError(t, err)
+	again := pass
+	again.Name, again.Run = "again", func(p *passes.Plan) error {
+		p.Note("observed again")
+		return nil
+	}
 	file := write(t, "own.json", `{"version": 1,
  "inputs": [{"name": "x", "dtype": "float32", "shape": [2, 3, 4, 5], "memory_format": "channels_last"}],
  "nodes": [{"name": "twice", "op": "doubled", "inputs": ["x"]}, {"name": "y", "op": "relu", "inputs": ["twice"]}],
  "outputs": ["y"]}`)
 	assert.NotZero(t, call(t, "plan", file, "--strategy", "mine").code, "without extensions")
-	ext := extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPasses(list...))
+	ext := extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPass("infer", pass),
+		WithPass("observed", again))
 	picture := t.TempDir() + "/own.html"
 	for _, c := range []struct{ line, want string }{
 		{"run " + file + " --strategy mine", "float32"},
 		{"infer " + file, "doubled"},
 		{"plan " + file + " --strategy mine", "2 nodes observed"},
+		{"plan " + file, "observed again"},
 		{"explain " + file + " twice --strategy mine", "mine"},
 		{"bench " + file + " --strategy mine --runs 2 --profile", "mine"},
 		{"compare " + file + " --runs 2", "mine"},
@@ -140,7 +145,9 @@ func TestExtensionsRefuse(t *testing.T) {
 		{WithStrategy(nil)}, {WithStrategy(graphrun.Optimal)}, {WithOps(nil)}, {WithOps(o, o)},
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
 		{WithStrategy(group{graphrun.Optimal})}, {WithCommand(nil)}, {WithCommand(&cobra.Command{Use: "own"})},
-		{WithCommand(own("plan", nil))}, {WithCommand(own("own", nil)), WithCommand(own("own", nil))},
+		{WithPass("infr", passes.Pass{Name: "p", Run: func(*passes.Plan) error { return nil }})},
+		{WithPass("infer", passes.Pass{Name: "p"})}, {WithCommand(own("plan", nil))},
+		{WithCommand(own("own", nil)), WithCommand(own("own", nil))},
 	} {
 		_, err := extensionsOf(options)
 		assert.Error(t, err)

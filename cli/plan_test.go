@@ -76,6 +76,7 @@ type benchDoc struct {
 	Call     string           `json:"call"`
 	Released bench.CallReport `json:"released"`
 	Into     bench.CallReport `json:"into"`
+	Noise    string           `json:"noise"`
 }
 
 type compareDoc struct {

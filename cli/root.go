@@ -96,6 +96,7 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	// program grows by megabytes.
 	root.Flags().BoolVarP(&version, "version", "v", false, "version for graphrun")
 	root.SetFlagErrorFunc(command.FlagError)
+	command.GroupFlags(root)
 	addColorFlag(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		return errors.Join(checkEmpty(cmd), checkColor(cmd))

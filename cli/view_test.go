@@ -62,7 +62,7 @@ func textsOf(t *testing.T, doc string) map[string][]string {
 }
 
 func TestViewDOT(t *testing.T) {
-	for _, extra := range [][]string{nil, {"--strategy", "contiguous"}} {
+	for _, extra := range [][]string{nil, {"--as-written"}, {"--strategy", "contiguous"}} {
 		text := viewed(t, ".dot", write(t, "g.json", small), extra...)
 		if !strings.Contains(text, "digraph") || !strings.Contains(text, "->") {
 			t.Errorf("%v:\n%s", extra, text)
@@ -71,7 +71,7 @@ func TestViewDOT(t *testing.T) {
 }
 
 func TestViewSVG(t *testing.T) {
-	written := textsOf(t, viewed(t, ".svg", residual))
+	written := textsOf(t, viewed(t, ".svg", residual, "--as-written"))
 	assert.Contains(t, written["text"], "as written: 7 nodes, 5 constants")
 	for _, name := range []string{"image", "tidy", "shortcut", "y", "pinned to contiguous", "for N=2 (assumed)"} {
 		assert.Contains(t, written["text"], name)
@@ -90,6 +90,8 @@ func TestViewSVG(t *testing.T) {
 	assert.Contains(t, planned["class"], "node copy")
 	assert.NotContains(t, written["class"], "node copy")
 	r := decode[planJSON](t, succeed(t, "plan", residual, "--strategy", "channels_last", "--dim", "N=3", "--json"))
+	require.Len(t, r.Copies, 1)
+	assert.Contains(t, strings.Join(planned["text"], " "), r.Copies[0].Why, "the reason is whole and ends with the remedy")
 	for _, s := range r.Steps {
 		price := s.Impl + " · " + format.Nanoseconds(s.CostNS) + " (" + format.Percent(s.CostNS/r.CostNS) + ")"
 		assert.Contains(t, planned["text"], price)
@@ -108,7 +110,7 @@ func TestViewOptions(t *testing.T) {
 	plain := drawn("--strategy", "propagate")
 	assert.Contains(t, drawn("--strategy", "propagate", "--pin", "conv2=impl:nchw"), "nchw")
 	assert.NotContains(t, plain, "nchw")
-	assert.Contains(t, drawn("--pin", "act1=contiguous"), "pinned to contiguous\nfloat32")
+	assert.Contains(t, drawn("--as-written", "--pin", "act1=contiguous"), "pinned to contiguous\nfloat32")
 	assert.NotContains(t, drawn("--strategy", "propagate", "--no-fusion"), " + ")
 	assert.Contains(t, drawn("--strategy", "optimal"), "proved: least cost among the forms considered")
 	slow := pricing.DefaultProfile()
@@ -137,7 +139,7 @@ func hostile(t *testing.T) (path string, names []string) {
 
 func TestViewHostileNames(t *testing.T) {
 	path, names := hostile(t)
-	for _, strategy := range [][]string{nil, {"--strategy", "optimal"}} {
+	for _, strategy := range [][]string{{"--as-written"}, {"--strategy", "optimal"}} {
 		doc := viewed(t, ".svg", path, strategy...)
 		assert.NotContains(t, doc, "<script")
 		found := strings.Join(textsOf(t, doc)["title"], "\n") // fails unless it is well-formed
@@ -197,9 +199,27 @@ func TestViewHTML(t *testing.T) {
 		want := succeed(t, "explain", residual, value, "--strategy", "channels_last", "--dim", "N=2")
 		assert.Contains(t, explained[box], strings.TrimSpace(want), box)
 	}
-	written := viewed(t, ".html", residual)
+	written := viewed(t, ".html", residual, "--as-written")
 	assert.Contains(t, written, "the dimensions are sorted by the operands")
 	assert.NotContains(t, written, "Under strategy", "the graph as written runs under none")
+}
+
+// TestViewDefault draws the plan that plan shows, and the drawing says how to see the graph as written.
+func TestViewDefault(t *testing.T) {
+	planned := decode[planJSON](t, succeed(t, "plan", residual, "--json"))
+	texts := strings.Join(textsOf(t, viewed(t, ".svg", residual))["text"], "\n")
+	assert.Contains(t, texts, "strategy "+planned.Strategy+": "+format.Count(len(planned.Steps), "step"))
+	assert.Contains(t, texts, "estimated cost "+format.Nanoseconds(planned.CostNS))
+	assert.Contains(t, texts, "--as-written draws the graph of the file")
+	page := viewed(t, ".html", residual)
+	assert.Contains(t, page, "--as-written draws the graph of the file")
+	assert.NotContains(t, viewed(t, ".html", residual, "--strategy", "optimal"), "--as-written", "the reader knows")
+	for _, flag := range []string{"--strategy=optimal", "--strategies=optimal,greedy", "--exact", "--no-fusion"} {
+		r := call(t, "view", residual, "-o", filepath.Join(t.TempDir(), "x.svg"), "--as-written", flag)
+		assert.Equal(t, exit.CodeUsage, r.code)
+		name, _, _ := strings.Cut(flag, "=")
+		assert.Contains(t, r.errors, name+" concerns plans, but --as-written")
+	}
 }
 
 // TestViewUnplanned draws a graph whose shapes depend on data, as it is written.
@@ -208,14 +228,16 @@ func TestViewUnplanned(t *testing.T) {
  "nodes": [{"name": "at", "op": "nonzero", "inputs": ["x"]}, {"name": "y", "op": "neg", "inputs": ["at"]}],
  "outputs": ["y"]}`)
 	for _, ext := range []string{".svg", ".html"} {
-		assert.Contains(t, viewed(t, ext, path), "int64, shape depends on data")
+		text := viewed(t, ext, path)
+		assert.Contains(t, text, "int64, shape depends on data")
+		assert.Contains(t, text, "graphrun plan shows the parts")
 		r := call(t, "view", path, "-o", filepath.Join(t.TempDir(), "x"+ext), "--strategy", "optimal")
 		assert.Equal(t, exit.CodeFailed, r.code)
 		assert.Contains(t, r.errors, "graphrun plan shows")
 	}
 	empty := write(t, "none.json", `{"version": 1, "inputs": [], "nodes": [], "outputs": []}`)
 	out := filepath.Join(t.TempDir(), "x.svg")
-	assert.Equal(t, exit.CodeDone, call(t, "view", empty, "-o", out).code)
+	assert.Equal(t, exit.CodeDone, call(t, "view", empty, "--as-written", "-o", out).code)
 	text, err := os.ReadFile(out)
 	require.NoError(t, err)
 	assert.Contains(t, textsOf(t, string(text))["text"], "as written: 0 nodes, 0 constants")
@@ -233,8 +255,8 @@ func TestViewDense(t *testing.T) {
 	}
 	fmt.Fprintf(&b, `{"name": "y", "op": "cat", "inputs": [%s]}], "outputs": ["y"]}`, strings.Join(all, ","))
 	path := write(t, "g.json", b.String())
-	assert.Contains(t, textsOf(t, viewed(t, ".svg", path))["text"], "2998 equal blocks, 2998 boxes")
-	assert.NotEmpty(t, viewed(t, ".svg", path, "--open", "all"))
-	assert.NotEmpty(t, viewed(t, ".html", path))
-	assert.NotEmpty(t, viewed(t, ".svg", path, "--around", "n7"))
+	assert.Contains(t, textsOf(t, viewed(t, ".svg", path, "--as-written"))["text"], "2998 equal blocks, 2998 boxes")
+	assert.NotEmpty(t, viewed(t, ".svg", path, "--as-written", "--open", "all"))
+	assert.NotEmpty(t, viewed(t, ".html", path, "--as-written"))
+	assert.NotEmpty(t, viewed(t, ".svg", path, "--as-written", "--around", "n7"))
 }

@@ -69,13 +69,34 @@ func TestViewInBrowser(t *testing.T) {
 	require.NoError(t, err)
 	path := blockModel(t)
 	for name, args := range map[string][]string{
-		"written":    nil,
-		"horizontal": {"--direction", "horizontal"},
+		"written":    {"--as-written"},
+		"horizontal": {"--as-written", "--direction", "horizontal"},
 		"plans":      {"--strategies", "propagate,channels_last", "--no-fusion", "--depth", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			driven(t, chromium, viewed(t, ".html", path, args...), string(script))
 		})
+	}
+}
+
+// A small picture fills the window at first. One that is wider than the window begins at an edge, without an empty
+// margin.
+func TestViewStart(t *testing.T) {
+	chromium := browser(t)
+	for file, check := range map[string]string{
+		"residual":     "seen.scale > 1 && seen.y < 0 && by('corner').hidden",
+		"stride_rules": "seen.x > -1 && seen.x + room.width / seen.scale < all.w + 1 && !by('corner').hidden",
+	} {
+		script := `const list = document.createElement("pre");
+list.id = "result";
+if (all.w > 1500) { // a window that is nearly as wide as the picture
+  room = { left: 0, top: 0, width: .5 * all.w, height: room.height };
+  start();
+}
+paint();
+list.textContent = JSON.stringify(` + check + ` ? [] : [JSON.stringify([seen, all, room])]);
+document.body.append(list);`
+		driven(t, chromium, viewed(t, ".html", models+"/"+file+".json"), script)
 	}
 }
 
@@ -138,6 +159,10 @@ func TestReportsInBrowser(t *testing.T) {
 			assert.Empty(t, console, "the page writes to the console")
 			assert.Contains(t, dom, c.want)
 			assert.Contains(t, dom, `content="default-src 'none'; `)
+			if name == "passes" {
+				assert.Regexp(t, `<button id="more"[^>]*>\d+ more columns? →</button>`, dom, "columns out of sight are told")
+				assert.NotRegexp(t, `<button id="more"[^>]* hidden`, dom)
+			}
 			if name == "bench" { // the policy forbids a page to load something, which it would write to the console
 				loading := strings.Replace(string(text), "</html>", `<img src="http://a.example/b.png"></html>`, 1)
 				_, console = opened(t, chromium, loading)

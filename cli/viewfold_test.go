@@ -18,7 +18,7 @@ import (
 func TestViewFolds(t *testing.T) {
 	path := blockModel(t)
 	heads := func(args ...string) string {
-		return strings.Join(textsOf(t, viewed(t, ".svg", path, args...))["text"], "\n")
+		return strings.Join(textsOf(t, viewed(t, ".svg", path, append(args, "--as-written")...))["text"], "\n")
 	}
 	folded := heads("--depth", "0")
 	assert.Contains(t, folded, "net\n57 boxes\n")
@@ -38,12 +38,12 @@ func TestViewFolds(t *testing.T) {
 		".dot":  {`label="net"`, `subgraph cluster1`, `layer0\n19 boxes`},
 		".html": {`"label":"layer1.1 to layer1.3 × 3"`},
 	} {
-		text := viewed(t, ext, path, "--depth", "1")
+		text := viewed(t, ext, path, "--as-written", "--depth", "1")
 		for _, mark := range marks {
 			assert.Contains(t, text, mark)
 		}
 	}
-	whole := viewed(t, ".dot", path, "--open", "all")
+	whole := viewed(t, ".dot", path, "--as-written", "--open", "all")
 	assert.Contains(t, whole, "/net/layer1/layer1.2/neg_1", "the dot of the whole graph")
 	for _, c := range [][]string{
 		{"--open", "nothing", "--open nothing: the picture has no such group; want all or one of net"},
@@ -55,7 +55,7 @@ func TestViewFolds(t *testing.T) {
 		{"--direction", "up", "--direction up: want vertical or horizontal"},
 	} {
 		last := len(c) - 1
-		args := append([]string{"view", path, "-o", filepath.Join(t.TempDir(), "x.svg")}, c[:last]...)
+		args := append([]string{"view", path, "--as-written", "-o", filepath.Join(t.TempDir(), "x.svg")}, c[:last]...)
 		r := call(t, args...)
 		assert.Equal(t, exit.CodeUsage, r.code, c)
 		assert.Contains(t, r.errors, c[last])
@@ -65,14 +65,14 @@ func TestViewFolds(t *testing.T) {
 func TestViewAround(t *testing.T) {
 	path := blockModel(t)
 	scope := "/net/layer1/layer1.2/"
-	part := textsOf(t, viewed(t, ".svg", path, "--around", scope+"neg_1", "--hops", "1"))["text"]
+	part := textsOf(t, viewed(t, ".svg", path, "--as-written", "--around", scope+"neg_1", "--hops", "1"))["text"]
 	for _, name := range []string{scope + "exp_0", scope + "neg_1", scope + "sigmoid_2", "… 1 operand", "… 1 reader"} {
 		assert.Contains(t, part, name)
 	}
 	assert.NotContains(t, part, scope+"sum")
-	wide := textsOf(t, viewed(t, ".svg", path, "--around", scope+"neg_1", "--hops", "2"))["text"]
+	wide := textsOf(t, viewed(t, ".svg", path, "--as-written", "--around", scope+"neg_1", "--hops", "2"))["text"]
 	assert.Contains(t, wide, scope+"sum")
-	assert.Contains(t, viewed(t, ".dot", path, "--around", scope+"neg_1"), "… 2 readers")
+	assert.Contains(t, viewed(t, ".dot", path, "--as-written", "--around", scope+"neg_1"), "… 2 readers")
 }
 
 // TestViewPair compares the marks of two plans with the output of diff.
@@ -135,7 +135,6 @@ func TestViewTimes(t *testing.T) {
 	}
 	for _, c := range [][]string{
 		{bench, "propagate,optimal", "", "--profile has the times of one plan"},
-		{bench, "", "", "without --strategy the graph is drawn as written"},
 		{bench, "", "contiguous", "measured with strategy propagate, but the plan has strategy contiguous"},
 		{write(t, "none.json", "{}"), "", "propagate", "the file has no step times"},
 		{write(t, "other.json", `{"strategy": "propagate", "dims": {"N": 2}, "by_step": [{"name": "x", "time_ns": 1}]}`),

@@ -18,6 +18,7 @@ import (
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
+	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes"
@@ -129,13 +130,13 @@ func Compare(ctx context.Context, candidates []Candidate, inputs map[string]*ten
 	if !options.measureEqualPlans {
 		joinEqualPlans(ctx, allContenders)
 	}
-	return compare(ctx, allContenders, inputs, options, new(loadMeter))
+	return compare(ctx, allContenders, inputs, options, new(environment.LoadMeter))
 }
 
 // compare measures contenders and summarizes the measurements. If load is not nil, it also samples the load of the
 // machine.
 func compare(ctx context.Context, allContenders []*contender, in map[string]*tensor.Tensor, options Options,
-	load *loadMeter) (*Comparison, error) {
+	load *environment.LoadMeter) (*Comparison, error) {
 	session := &session{contenders: measuredContenders(allContenders), hasSeveralCandidates: len(allContenders) > 1,
 		inputs: in, Options: options, random: rand.New(rand.NewPCG(options.Seed, 0)), load: load}
 	comparison := &Comparison{}

@@ -16,20 +16,16 @@
 package experiment
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
@@ -48,63 +44,6 @@ func Together(programs ...*graphrun.Program) graphrun.Need {
 		list[i] = p.Internal()
 	}
 	return program.CombinedNeed(list...)
-}
-
-// loadMeter samples the number of runnable threads of other processes.
-type loadMeter struct {
-	sum     int       // sum of the samples
-	samples int       // number of samples
-	last    time.Time // time of the last sample
-}
-
-// sampleInterval is the minimum time between two samples. A sample takes about 0.1 ms.
-const sampleInterval = 10 * time.Millisecond
-
-// sample takes a sample, on Linux.
-func (m *loadMeter) sample() {
-	if m == nil || runtime.GOOS != "linux" || time.Since(m.last) < sampleInterval {
-		return
-	}
-	if n, ok := countRunnable(); ok {
-		m.sum += max(0, n-countOwnRunnable())
-		m.samples++
-	}
-	m.last = time.Now()
-}
-
-// mean returns the mean of the samples; nil without samples.
-func (m *loadMeter) mean() *float64 {
-	if m == nil || m.samples == 0 {
-		return nil
-	}
-	return new(float64(m.sum) / float64(m.samples))
-}
-
-// countRunnable returns the number of runnable threads of the machine. It is the number before the slash in
-// /proc/loadavg, such as 1 in "0.20 0.18 0.12 1/80 11206" (proc_loadavg(5)).
-func countRunnable() (int, bool) {
-	text, err := os.ReadFile("/proc/loadavg")
-	fields := bytes.Fields(text)
-	if err != nil || len(fields) < 4 {
-		return 0, false
-	}
-	runnable, _, _ := bytes.Cut(fields[3], []byte("/"))
-	n, err := strconv.Atoi(string(runnable))
-	return n, err == nil
-}
-
-// countOwnRunnable returns the number of threads of this process in state R (runnable). The state follows the name in
-// parentheses in /proc/self/task/*/stat (proc_pid_stat(5)).
-func countOwnRunnable() int {
-	n := 0
-	paths, _ := filepath.Glob("/proc/self/task/*/stat")
-	for _, path := range paths {
-		text, _ := os.ReadFile(path)
-		if nameEnd := bytes.LastIndexByte(text, ')'); nameEnd >= 0 && bytes.HasPrefix(text[nameEnd+1:], []byte(" R")) {
-			n++
-		}
-	}
-	return n
 }
 
 // digestOf returns the sha256 of a graph, with the data of its constants. It panics when the context ends: see

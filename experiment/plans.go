@@ -13,6 +13,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
@@ -415,7 +416,7 @@ type session struct {
 	start                time.Time
 	runs                 int // number of measured runs of each contender so far
 	nextCheck            int // number of runs at which Until is checked again
-	load                 *loadMeter
+	load                 *environment.LoadMeter
 }
 
 // measure measures until the last round or until ctx ends.
@@ -428,7 +429,7 @@ func (s *session) measure(ctx context.Context) (interrupted bool, err error) {
 	}
 	for i := 0; i == 0 || !s.isComplete(); i++ {
 		s.Progress(i, totalRounds)
-		s.load.sample()
+		s.load.Sample()
 		unmeasuredRuns, runs := warmUpRuns, warmUpRuns // the first round only warms up
 		if i > 0 {
 			measured := min(runsPerTurn, s.maxRuns()-s.runs) // the last turn has only the missing runs

@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/internal/sorted"
 )
 
@@ -418,13 +419,12 @@ const (
 	maxSpread  = 0.1
 	maxDrift   = 0.01
 	driftLevel = 0.01
-	maxLoad    = 0.5
 )
 
 // disturbancesOf describes the disturbances of measured contenders, which are candidates with their times. In each
 // round, every contender runs several times.
-func disturbancesOf(allContenders []*contender, load *loadMeter) Disturbances {
-	result := Disturbances{Load: load.mean()}
+func disturbancesOf(allContenders []*contender, load *environment.LoadMeter) Disturbances {
+	result := Disturbances{Load: load.Mean()}
 	widest := ""
 	for _, contender := range allContenders {
 		times := slices.Clone(contender.times)
@@ -453,8 +453,8 @@ func (result *Disturbances) warnings(widest string) []string {
 		warnings = append(warnings, fmt.Sprintf("times changed by %+.0f%% from the first to the last round "+
 			"(Mann-Kendall test, p %s)", 100*result.Drift, pValueText(result.DriftP)))
 	}
-	if result.Load != nil && *result.Load > maxLoad {
-		warnings = append(warnings, fmt.Sprintf("%.1f threads of other processes were runnable on average", *result.Load))
+	if load := environment.LoadWarning(result.Load); load != "" {
+		warnings = append(warnings, load)
 	}
 	return warnings
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/report"
 	"github.com/graphrun/graphrun/tensor"
 )
@@ -164,7 +164,7 @@ func TestVerdictWords(t *testing.T) {
 	// Turns of s0 vary so much that its least median proves nothing, while s2 is slower than s1.
 	turns := [][]float64{{1, 1, 1, 1, 30, 30, 30}, {2, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6}, {4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6}}
 	noisy := &Comparison{}
-	s := &session{load: &loadMeter{}}
+	s := &session{load: &environment.LoadMeter{}}
 	for i, list := range turns {
 		s.contenders = append(s.contenders, &contender{name: fmt.Sprint("s", i), times: list, turnMedians: list})
 		noisy.Rows = append(noisy.Rows, Measurement{Name: fmt.Sprint("s", i), Spread: SpreadOf(list)})
@@ -240,7 +240,7 @@ func TestDisturbances(t *testing.T) {
 	varying := simulate(t, func() float64 { return 1 + r.Float64() }, Options{Runs: 200}, 10).Verdict
 	assert.Regexp(t, `^the times of s0 vary: their interquartile range is 3\d% of the median$`, varying.Noise)
 	loaded := disturbancesOf([]*contender{{times: []float64{1}, turnMedians: []float64{1}}},
-		&loadMeter{sum: 9, samples: 4})
+		&environment.LoadMeter{Sum: 9, Samples: 4})
 	assert.Equal(t, "2.2 threads of other processes were runnable on average", loaded.Noise)
 	alarms := 0
 	for seed := range 200 {
@@ -273,19 +273,4 @@ func TestUntil(t *testing.T) {
 	assert.Equal(t, 31, c.Rows[0].Runs)
 	c = simulate(t, noise, Options{Until: 0.5}, 10)
 	assert.Equal(t, defaultRuns, c.Rows[0].Runs)
-}
-
-// The load is known on Linux, where this process alone is no load.
-func TestLoad(t *testing.T) {
-	var m loadMeter
-	assert.Nil(t, m.mean())
-	m.sample()
-	m.sample()
-	if runtime.GOOS == "linux" {
-		require.NotNil(t, m.mean())
-		assert.Equal(t, 1, m.samples, "the second sample follows within the interval")
-		assert.Positive(t, countOwnRunnable())
-	} else {
-		assert.Nil(t, m.mean())
-	}
 }

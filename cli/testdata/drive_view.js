@@ -72,8 +72,13 @@ async function drive() {
   key(document.body, "Escape");
   check(picked === null && by("panel").textContent.includes(data.title), "Escape does not show the summary");
 
-  const before = { ...seen }, map = by("map").getBoundingClientRect();
+  fit();
+  await frame();
+  check(by("corner").hidden, "the overview is shown beside the whole picture");
   zoom(3);
+  await frame();
+  const before = { ...seen }, map = by("map").getBoundingClientRect(), place = stage.getBoundingClientRect();
+  check(map.width > 0 && (map.left >= place.right || map.top >= place.bottom), "the overview covers the picture");
   by("map").dispatchEvent(new PointerEvent("pointerdown", { clientX: map.left + map.width / 2, clientY: map.bottom - 4, pointerId: 1 }));
   check(seen.y > before.y, "a click on the overview does not move the view");
   fit();

@@ -114,6 +114,10 @@ or op, as a share of their time in all steps; the rows are sorted by it. After e
 later after every 64, one extra run is profiled; the measured times do not include the extra runs. Bytes and
 operations are estimates for the implementation, as if each operand were read once.
 
+Times that vary, other busy processes and too few profiled runs are told as a "disturbed measurement". A step whose
+time varies by more than a factor of 2, or is more than ten times or less than a tenth of the predicted time, is
+marked as doubtful, unless the difference is below 10 us or a hundredth of a run.
+
 --trace makes one more run after the measured ones, and writes the steps and chunks of every worker
 and the memory in use in Chrome's trace event format, for ui.perfetto.dev.
 
@@ -283,6 +287,7 @@ type Document struct {
 	Call        string     `json:"call" doc:"The measured call: Run, whose results take new memory and are dropped."`
 	RunReleased CallReport `json:"released" doc:"The times of Run with a release of its results after each run."`
 	Into        CallReport `json:"into" doc:"The times of RunInto, which writes existing tensors."`
+	Noise       string     `json:"noise" doc:"What disturbed the measurement or makes times doubtful, in words; empty for nothing."`
 	report.Notes
 }
 
@@ -316,6 +321,7 @@ func (r *runner) doc(g *graph.Graph, f flags, interrupted bool) (*Document, erro
 	if r.profile != nil {
 		doc.ProfileDoc = r.profile.doc(opsByName(g))
 	}
+	doc.Noise = doc.disturbances(r.load.Mean())
 	return doc, nil
 }
 
@@ -338,18 +344,24 @@ func (r *runner) printMeasurements(cmd *cobra.Command, doc *Document, f flags) e
 	return out.Flush()
 }
 
+// disturbed introduces [Document.Noise].
+const disturbed = "disturbed measurement: "
+
 // writeText prints a summary, the times, and with withProfile the profile.
 func (d *Document) writeText(out *bufio.Writer, display term.Display, withProfile bool) {
 	// Into.Median is nil if the measurement was interrupted before the first RunInto.
 	withProfile = withProfile && d.ProfileDoc != nil && d.Into.Median != nil
-	stepsText, timesText := "", "" // sentences
+	stepsText, timesText, noiseText := "", "", "" // sentences
 	if withProfile {
 		stepsText = d.ProfileDoc.summary()
 	}
 	if d.Into.Median != nil {
 		timesText = d.summary("strategy " + d.Strategy)
 	}
-	display.WriteSentences(out, stepsText, timesText)
+	if d.Noise != "" {
+		noiseText = disturbed + d.Noise
+	}
+	display.WriteSentences(out, stepsText, timesText, noiseText)
 	d.writeTimes(out, display)
 	if withProfile {
 		d.ProfileDoc.write(out, display, *d.Into.Median)

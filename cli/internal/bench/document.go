@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/internal/program"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -57,7 +59,9 @@ type timeDoc struct {
 type stepDoc struct {
 	Name  string   `json:"name" doc:"The name of the step."`
 	Nodes []string `json:"ops" doc:"The names of the nodes that the step computes."`
+	Doubt string   `json:"doubt" doc:"Why the times of the step may be wrong, in words; empty if nothing speaks against them."`
 	timeDoc
+	busyByRun []float64 // the sum of the times of all workers, for each run of the faster half
 }
 
 // workerDoc has the time of a worker.
@@ -85,13 +89,14 @@ func (p *profile) doc(opOf map[string]string) *ProfileDoc {
 	costProfile := cmp.Or(p.costProfile, pricing.SharedDefaultProfile())
 	workersTime := meanRunTime * float64(len(workers)) // total time of all workers in a run, in nanoseconds
 	doc := &ProfileDoc{ByWorker: workers}
-	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: noiseOf(spread),
+	doc.Profile = profiledRunsDoc{Runs: len(p.profiledRuns), Median: *spread.Median, Noise: profileNoise(&spread),
 		FasterHalfMean: meanRunTime, Idle: max(0, 1-meanBusy/max(1, workersTime)),
 		GBs: costProfile.GBs(), GFLOPs: costProfile.GFLOPs()}
 	doc.ByStep = p.stepDocs(fasterHalf, opOf)
 	doc.ByOp = timesByOp(doc.ByStep)
 	for i := range doc.ByStep {
 		doc.ByStep[i].setRates(meanBusy)
+		doc.ByStep[i].Doubt = doc.ByStep[i].doubt(meanRunTime)
 	}
 	for i := range doc.ByOp {
 		doc.ByOp[i].setRates(meanBusy)
@@ -147,8 +152,13 @@ func (p *profile) stepDocs(fasterHalf []int, opOf map[string]string) []stepDoc {
 			if !known {
 				index = len(docs)
 				indexOf[stepKey] = index
-				docs = append(docs,
-					stepDoc{Name: step.Name, Nodes: program.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op}})
+				docs = append(docs, stepDoc{Name: step.Name, Nodes: program.NotNil(step.Ops), timeDoc: timeDoc{Op: stepKey.op},
+					busyByRun: make([]float64, len(fasterHalf))})
+			}
+			for k, runIndex := range fasterHalf {
+				if times := g.times[runIndex]; times != nil { // the graph may have run first in a later run
+					docs[index].busyByRun[k] += float64(times[i].busy)
+				}
 			}
 			docs[index].addStep(sums[i], step.Node.Work(), predictedNS(step.Node, costProfile), float64(len(fasterHalf)))
 		}
@@ -261,7 +271,7 @@ func timesByOp(steps []stepDoc) []timeDoc {
 	return totals
 }
 
-// summary returns a sentence with the op that takes the most time, the slowest step and the noise.
+// summary returns a sentence with the op that takes the most time and the slowest step.
 func (d *ProfileDoc) summary() string {
 	if len(d.ByStep) == 0 {
 		return "no step was run"
@@ -271,26 +281,88 @@ func (d *ProfileDoc) summary() string {
 	text := fmt.Sprintf("%s takes %s of the workers' time in steps; the slowest step is %s with %s, predicted %s on one "+
 		"core", op.Op, format.Percent(op.Share), slowest.Name, format.Nanoseconds(slowest.Time),
 		format.Nanoseconds(slowest.Predicted))
-	if d.Profile.Noise != "" {
-		text += "; disturbed measurement: " + d.Profile.Noise
+	if slowest.Doubt != "" {
+		text += " (doubtful: " + slowest.Doubt + ")"
 	}
 	return text
 }
 
-// maxRelativeSpread is the limit of (p90 - p10) / median of the times of profiled runs. A greater value is reported as
-// noise.
-const maxRelativeSpread = 0.2
+// The limits above which [timesNoise] and [stepDoc.doubt] doubt times.
+const (
+	maxRelativeSpread  = 0.2  // (p90 - p10) / median
+	fewestProfiledRuns = 3    // with fewer runs the spread says little
+	maxStepSpread      = 2    // greatest / least time of a step
+	maxOfPrediction    = 10   // measured / predicted time of a step, or the inverse
+	leastDoubtedNS     = 10e3 // differences below 10 us are overheads, which the cost model leaves out
+	leastDoubtedShare  = 0.01 // of the time of a run: smaller differences matter to nobody
+)
 
-// noiseOf describes the noise of profiled runs.
-func noiseOf(s experiment.Spread) string {
-	switch spread := (*s.P90 - *s.P10) / max(1, *s.Median); {
-	case s.Runs == 1:
-		return "a single run is profiled, whose noise is unknown"
-	case spread > maxRelativeSpread:
-		return fmt.Sprintf("the times of profiled runs vary: the distance from p10 to p90 is %.0f%% of the median",
-			100*spread)
+// timesNoise describes the noise of the times of runs, which what names; "" for little noise.
+func timesNoise(what string, s *experiment.Spread) string {
+	if s.Median == nil {
+		return ""
+	}
+	if spread := (*s.P90 - *s.P10) / max(1, *s.Median); spread > maxRelativeSpread {
+		return fmt.Sprintf("the times of %s vary: the distance from p10 to p90 is %.0f%% of the median", what, 100*spread)
 	}
 	return ""
+}
+
+// profileNoise describes the noise of profiled runs.
+func profileNoise(s *experiment.Spread) string {
+	switch {
+	case s.Runs == 1:
+		return "a single run is profiled, whose noise is unknown"
+	case s.Runs < fewestProfiledRuns:
+		return fmt.Sprintf("only %d runs are profiled, whose noise is unknown", s.Runs)
+	}
+	return timesNoise("profiled runs", s)
+}
+
+// doubt returns [stepDoc.Doubt]. runTime is the time of a run in nanoseconds.
+func (d *stepDoc) doubt(runTime float64) string {
+	matters := max(leastDoubtedNS, leastDoubtedShare*runTime)
+	var reasons []string
+	if len(d.busyByRun) > 0 {
+		least, greatest := slices.Min(d.busyByRun), slices.Max(d.busyByRun)
+		if greatest > maxStepSpread*least && greatest-least > matters {
+			reasons = append(reasons, fmt.Sprintf("from %s to %s in the averaged runs", format.Nanoseconds(least),
+				format.Nanoseconds(greatest)))
+		}
+	}
+	if d.Predicted > 0 && math.Abs(d.Busy-d.Predicted) > matters {
+		switch ratio := d.Busy / d.Predicted; {
+		case ratio > maxOfPrediction:
+			reasons = append(reasons, fmt.Sprintf("%.0f times the prediction", ratio))
+		case ratio < 1./maxOfPrediction:
+			reasons = append(reasons, fmt.Sprintf("%.2g of the prediction", ratio))
+		}
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// disturbances describes what disturbed the measurement, or makes its times doubtful; "" for nothing. load is the mean
+// number of runnable threads of other processes, or nil.
+func (d *Document) disturbances(load *float64) string {
+	list := []string{timesNoise(methodRunInto.String(), &d.Into.Spread), environment.LoadWarning(load)}
+	if d.ProfileDoc != nil {
+		list = append(list, d.Profile.Noise)
+		var doubtful []string
+		for i := range d.ByStep {
+			if s := &d.ByStep[i]; s.Doubt != "" {
+				doubtful = append(doubtful, fmt.Sprintf("%s (%s)", s.Name, s.Doubt))
+			}
+		}
+		const shown = 3
+		if n := len(doubtful); n > 0 {
+			text := "the time of " + format.Count(n, "step") + " is doubtful: " + strings.Join(doubtful[:min(n, shown)], ", ")
+			if n > shown {
+				text += " and others"
+			}
+			list = append(list, text)
+		}
+	}
+	return strings.Join(slices.DeleteFunc(list, func(text string) bool { return text == "" }), "; ")
 }
 
 // maxSteps is the maximum number of steps in text output.
@@ -315,12 +387,20 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 	})
 	stepColumns := append([]term.Column{term.NameCol("step"), term.NameCol("op"), nodesColumn}, timeColumns...)
 	shownSteps := d.ByStep[:min(len(d.ByStep), maxSteps)]
+	isDoubted := d.isDoubted()
+	if isDoubted {
+		stepColumns = append(stepColumns, term.ProseCol(doubtHead))
+	}
 	term.WriteList(w, display, "By step", shownSteps, stepColumns, func(s stepDoc) []any {
 		nodes := "-"
 		if len(s.Nodes) > 1 {
 			nodes = strings.Join(s.Nodes, " ")
 		}
-		return append([]any{s.Name, s.Op, nodes}, s.cells(runs)...)
+		cells := append([]any{s.Name, s.Op, nodes}, s.cells(runs)...)
+		if isDoubted {
+			cells = append(cells, s.Doubt)
+		}
+		return cells
 	})
 	if more := len(d.ByStep) - maxSteps; more > 0 {
 		fmt.Fprintf(w, "and %s with a smaller share; --json lists them\n", format.Count(more, "step"))
@@ -331,6 +411,14 @@ func (d *ProfileDoc) write(w *bufio.Writer, display term.Display, median float64
 		idle := format.Percent(worker.Idle / max(1, runs.FasterHalfMean))
 		return []any{worker.Worker, format.Nanoseconds(worker.Busy), format.Nanoseconds(worker.Idle), idle}
 	})
+}
+
+// doubtHead is the head of the column of [stepDoc.Doubt], which tables have if a time is doubtful.
+const doubtHead = "doubtful"
+
+// isDoubted reports whether the time of a step is doubtful.
+func (d *ProfileDoc) isDoubted() bool {
+	return slices.ContainsFunc(d.ByStep, func(s stepDoc) bool { return s.Doubt != "" })
 }
 
 // workersCell is the index of the number of workers among the cells of a row. The HTML report omits this cell.

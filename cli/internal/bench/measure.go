@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/exec"
+	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,6 +37,7 @@ type runner struct {
 	observer observer                  // the tracer of the program
 	profile  *profile                  // nil without --profile and --report
 	trace    *chromeTrace              // nil without --trace and --report
+	load     environment.LoadMeter     // sampled before each block of runs
 }
 
 // Each call method is measured in blocks of consecutive runs. A block has at least blockRuns runs and takes at least
@@ -79,6 +81,7 @@ func (r *runner) measure(ctx context.Context, stop stopCondition, report func(do
 // within the block.
 func (r *runner) measureBlock(ctx context.Context, method callMethod, start time.Time, stop stopCondition,
 	report func(done, total int)) error {
+	r.load.Sample()
 	if err := r.runWarmup(ctx, method); err != nil {
 		return err
 	}

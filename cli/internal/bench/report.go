@@ -24,10 +24,8 @@ func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path strin
 		return err
 	}
 	html := page.Page{Title: command.FileLabel(path) + " under " + doc.Strategy, About: about,
-		Summary: []string{doc.summary(command.FileLabel(path))}, Sections: []page.Section{doc.callsSection()}}
-	if doc.Interrupted {
-		html.Warnings = append(html.Warnings, "the measurement was interrupted")
-	}
+		Summary: []string{doc.summary(command.FileLabel(path))}, Sections: []page.Section{doc.callsSection()},
+		Warnings: doc.warnings()}
 	if doc.ProfileDoc != nil {
 		html.Sections = append(html.Sections, doc.predictionSection(), doc.rooflineSection(costProfile))
 	}
@@ -38,6 +36,18 @@ func (r *runner) writeReport(w io.Writer, doc *Document, commandLine, path strin
 		html.Sections = append(html.Sections, doc.tableSections()...)
 	}
 	return html.Write(w)
+}
+
+// warnings returns the warnings of the page.
+func (d *Document) warnings() []string {
+	var list []string
+	if d.Interrupted {
+		list = append(list, "the measurement was interrupted")
+	}
+	if d.Noise != "" {
+		list = append(list, disturbed+d.Noise)
+	}
+	return list
 }
 
 // summary returns the result in sentences.
@@ -93,12 +103,32 @@ func (d *Document) callsSection() page.Section {
 // maxNumbered is the number of steps whose points are labelled with the step's row in the table of steps.
 const maxNumbered = 12
 
-// stepNumber returns the label of a step's point in a chart, or "" for none. step is an index of ByStep.
-func stepNumber(step int) string {
-	if step < maxNumbered {
-		return fmt.Sprint(step + 1)
+// pointName returns the name of a step's point in a chart: its number, with "?" if its time is doubtful; "" for none. i
+// is the step's index in ByStep.
+func pointName(i int, step *stepDoc) string {
+	switch {
+	case step.Doubt != "":
+		return fmt.Sprintf("%d?", i+1)
+	case i < maxNumbered:
+		return fmt.Sprint(i + 1)
 	}
 	return ""
+}
+
+// doubtText returns the end of the label of a step's point.
+func doubtText(step *stepDoc) string {
+	if step.Doubt == "" {
+		return ""
+	}
+	return "; doubtful: " + step.Doubt
+}
+
+// doubtNote explains the names of doubtful points; "" if there are none.
+func (d *ProfileDoc) doubtNote() string {
+	if !d.isDoubted() {
+		return ""
+	}
+	return ` A number with "?" marks a doubtful time; the table of steps has the reason.`
 }
 
 // groups divides ops into groups, which have different marks in charts. Each of the three ops with the longest times is
@@ -132,9 +162,8 @@ func (d *Document) predictionSection() page.Section {
 		}
 		least, greatest = min(cmp.Or(least, step.Predicted), step.Predicted), max(greatest, step.Predicted)
 		chart.Points = append(chart.Points, page.Point{X: step.Predicted, Y: step.Busy, Group: groupOf(step.Op),
-			Name: stepNumber(i),
-			Label: fmt.Sprintf("%s (%s): predicted %s, measured %s", step.Name, step.Op, format.Nanoseconds(step.Predicted),
-				format.Nanoseconds(step.Busy))})
+			Name: pointName(i, &step), Label: fmt.Sprintf("%s (%s): predicted %s, measured %s%s", step.Name, step.Op,
+				format.Nanoseconds(step.Predicted), format.Nanoseconds(step.Busy), doubtText(&step))})
 	}
 	chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {greatest, greatest}}}}
 	data := &page.Table{Name: "steps",
@@ -145,7 +174,7 @@ func (d *Document) predictionSection() page.Section {
 	}
 	return page.Section{Title: "Predicted against measured", Chart: chart, Data: data,
 		Note: "Each point is a step, with its number in the table of steps. Steps above the line take longer than the " +
-			"cost model predicts."}
+			"cost model predicts." + d.doubtNote()}
 }
 
 // rooflineSection shows the arithmetic speed of each step (GFLOP/s) by its arithmetic intensity (operations per byte),
@@ -165,9 +194,8 @@ func (d *Document) rooflineSection(costProfile *pricing.Profile) page.Section {
 		intensity := step.flops / step.bytes // in operations per byte
 		least, greatest = min(cmp.Or(least, intensity), intensity), max(greatest, intensity)
 		chart.Points = append(chart.Points, page.Point{X: intensity, Y: step.flops / step.Time, Group: groupOf(step.Op),
-			Name: stepNumber(i),
-			Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s", step.Name, step.Op, intensity,
-				step.flops/step.Time)})
+			Name: pointName(i, &step), Label: fmt.Sprintf("%s (%s): %.3g operations per byte, %.3g GFLOP/s%s", step.Name,
+				step.Op, intensity, step.flops/step.Time, doubtText(&step))})
 	}
 	workers := float64(d.Threads)
 	peakGFLOPs := workers * costProfile.GFLOPs() // the limit of arithmetic, in GFLOP/s
@@ -188,7 +216,7 @@ func (d *Document) rooflineSection(costProfile *pricing.Profile) page.Section {
 		note += fmt.Sprintf(" %s without arithmetic or without a known number of bytes are left out.",
 			format.Count(omitted, "step"))
 	}
-	return page.Section{Title: "Roofline", Chart: chart, Note: note}
+	return page.Section{Title: "Roofline", Chart: chart, Note: note + d.doubtNote()}
 }
 
 // memorySection shows the memory in use over the time of the traced run.
@@ -230,9 +258,17 @@ func (d *Document) tableSections() []page.Section {
 	}
 	steps := &page.Table{Name: "times", Heads: append([]string{"#", "step", "op"}, heads...),
 		Right: append([]bool{true, false, false}, right...)}
+	isDoubted := d.isDoubted()
+	if isDoubted {
+		steps.Heads = append(steps.Heads, doubtHead)
+	}
 	for i := range d.ByStep {
 		s := &d.ByStep[i]
-		steps.Rows = append(steps.Rows, append([]string{fmt.Sprint(i + 1), s.Name, s.Op}, cells(&s.timeDoc)...))
+		row := append([]string{fmt.Sprint(i + 1), s.Name, s.Op}, cells(&s.timeDoc)...)
+		if isDoubted {
+			row = append(row, s.Doubt)
+		}
+		steps.Rows = append(steps.Rows, row)
 	}
 	return []page.Section{{Title: "Time by op", Table: ops}, {Title: "Time by step", Table: steps}}
 }

@@ -53,5 +53,5 @@ func (c *Compile) Loader() graphrun.Loader {
 // Options returns the options of [graphrun.Compile].
 func (c *Compile) Options() graphrun.Options {
 	return graphrun.Options{Strategy: c.ext.Strategy(c.strategy), Exact: c.exact, Device: c.device,
-		Threads: c.threads, Passes: c.ext.Passes, Cache: c.cache.Option()}
+		Threads: c.threads, Passes: c.ext.Passes(), Cache: c.cache.Option()}
 }

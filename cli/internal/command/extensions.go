@@ -16,21 +16,28 @@ import (
 )
 
 // Extensions has the strategies, ops, converters of ONNX operators and commands that a program adds by the options of
-// cli.Main. All commands use them. Passes are not added: they replace the built-in passes.
+// cli.Main. All commands use them.
 type Extensions struct {
 	AddedStrategies []graphrun.Strategy
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
-	Passes          []passes.Pass // replaces the built-in passes if not nil
+	AddedPasses     []AddedPass
 	AddedCommands   []*cobra.Command
-	lookup          graph.Lookup // set by Complete
-	shapes          []string     // the values of --shape
-	constants       []string     // the values of --constant
+	lookup          graph.Lookup  // set by Complete
+	passes          []passes.Pass // set by Complete: the built-in and the added passes; nil if no pass is added
+	shapes          []string      // the values of --shape
+	constants       []string      // the values of --constant
+}
+
+// AddedPass is a pass that runs directly after the pass with the name After.
+type AddedPass struct {
+	After string
+	Pass  passes.Pass
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name or with the
-// name of a group of strategies, and duplicate names of strategies or ops. It also rejects nil converters, converters
-// of built-in operators, and commands that cannot be run.
+// name of a group of strategies, duplicate names of strategies or ops, and passes after unknown passes. It
+// also rejects nil converters, converters of built-in operators, and commands that cannot be run.
 func (e *Extensions) Complete() (err error) {
 	for i, c := range e.AddedCommands {
 		if c == nil || c.Name() == "" || c.RunE == nil {
@@ -46,6 +53,17 @@ func (e *Extensions) Complete() (err error) {
 		case slices.ContainsFunc(slices.Concat(graphrun.Strategies(), e.AddedStrategies[:i]),
 			func(other graphrun.Strategy) bool { return other.Name() == strategy.Name() }):
 			return fmt.Errorf("two strategies are named %q", strategy.Name())
+		}
+	}
+	for _, added := range e.AddedPasses {
+		if e.passes == nil {
+			e.passes = passes.Passes()
+		}
+		if added.Pass.Run == nil {
+			return fmt.Errorf("cli.WithPass: pass %q has no Run", added.Pass.Name)
+		}
+		if e.passes, err = passes.After(e.passes, added.After, added.Pass); err != nil {
+			return fmt.Errorf("cli.WithPass: %w", err)
 		}
 	}
 	if e.lookup, err = graphrun.Lookup(e.AddedOps...); err != nil || e.Operators == nil {
@@ -68,9 +86,12 @@ func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.A
 // Lookup returns the op with a name, or nil if there is no such op.
 func (e *Extensions) Lookup(name string) *graph.Op { return e.lookup(name) }
 
-// Compile is [graphrun.Compile] with e.Passes as Options.Passes.
+// Passes returns graphrun.Options.Passes: the list with the added passes, or nil if no pass is added.
+func (e *Extensions) Passes() []passes.Pass { return e.passes }
+
+// Compile is [graphrun.Compile] with the passes of e as Options.Passes.
 func (e *Extensions) Compile(ctx context.Context, g *graph.Graph, o graphrun.Options) (*graphrun.Program, error) {
-	o.Passes = e.Passes
+	o.Passes = e.passes
 	p, err := graphrun.Compile(ctx, g, o)
 	if err == nil {
 		err = p.Internal().CheckDevice()

@@ -390,7 +390,7 @@ func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 	}
 	runtime.KeepAlive(previous) // the first programs keep the shared constants alive until the second ones are compiled
 	if bound == nil {
-		options.Passes = c.flags.ext.Passes
+		options.Passes = c.flags.ext.Passes()
 		bound, err = experiment.LowerBound(g, options)
 	}
 	return list, bound, err

@@ -124,6 +124,13 @@ func predictionSection(rows []Row) page.Section {
 	chart := &page.Scatter{
 		X: page.Axis{Title: "estimated cost on one core", Format: format.Nanoseconds, Log: true},
 		Y: page.Axis{Title: "median time", Format: format.Nanoseconds, Log: true}}
+	var threads []int // a group of points each
+	for _, row := range rows {
+		if !slices.Contains(threads, row.Threads) {
+			threads = append(threads, row.Threads)
+			chart.Groups = append(chart.Groups, format.Count(row.Threads, "thread"))
+		}
+	}
 	var costs []float64
 	for _, row := range rows {
 		if row.Median == nil || row.MeasuredAs != "" {
@@ -131,6 +138,7 @@ func predictionSection(rows []Row) page.Section {
 		}
 		costs = append(costs, row.CostNS)
 		chart.Points = append(chart.Points, page.Point{X: row.CostNS, Y: *row.Median, Name: row.Name,
+			Group: slices.Index(threads, row.Threads),
 			Label: fmt.Sprintf("%s, %s: estimated %s, measured %s", row.Label(), row.Name, format.Nanoseconds(row.CostNS),
 				format.Nanoseconds(*row.Median))})
 	}
@@ -138,8 +146,11 @@ func predictionSection(rows []Row) page.Section {
 		least, greatest := slices.Min(costs), slices.Max(costs)
 		chart.Lines = []page.Line{{Label: "equal", Points: [][2]float64{{least, least}, {greatest, greatest}}}}
 	}
-	return page.Section{Title: "Estimated against measured", Chart: chart,
-		Note: "Each point is a measured plan. Estimates are for one core and an otherwise idle machine."}
+	note := "Each point is a measured plan. Estimates are for one core and an otherwise idle machine."
+	if len(threads) > 1 {
+		note += " The shape of a point shows the number of threads."
+	}
+	return page.Section{Title: "Estimated against measured", Chart: chart, Note: note}
 }
 
 // tableSection has the table of the text output, and the CSV data of all runs.

@@ -178,7 +178,7 @@ func (d *drawing) drawPoints(points []Point, x, y *scale) (drawn []Point) {
 		if !okX || !okY {
 			continue
 		}
-		d.add(`<g class="c%d"><title>%s</title>%s</g>`, point.Group%len(markPaths), Escape(point.Label),
+		d.add(`<g class="c%d"><title>%s</title>%s</g>`, point.Group%colors, Escape(point.Label),
 			markPath(point.Group, pointX, pointY))
 		point.X, point.Y = pointX, pointY
 		drawn = append(drawn, point)
@@ -218,14 +218,20 @@ func (d *drawing) drawLegend(groups []string) float64 {
 	if len(groups) < 2 {
 		return 0
 	}
-	x := float64(plotLeft)
+	const lineHeight = 24
+	x, height := float64(plotLeft), float64(lineHeight)
 	for i, name := range groups {
-		d.add(`<g class="c%d">%s</g>`, i%len(markPaths), markPath(i, x, chartHeight+8))
 		name = shorten(name, maxLabel)
-		d.add(`<text x="%.1f" y="%d">%s</text>`, x+10, chartHeight+12, Escape(name))
-		x += 34 + 1.1*charWidth*float64(utf8.RuneCountInString(name))
+		width := 34 + 1.1*charWidth*float64(utf8.RuneCountInString(name))
+		if x > plotLeft && x+width > chartWidth {
+			x, height = plotLeft, height+lineHeight
+		}
+		y := chartHeight + height - lineHeight + 8
+		d.add(`<g class="c%d">%s</g>`, i%colors, markPath(i, x, y))
+		d.add(`<text x="%.1f" y="%.1f">%s</text>`, x+10, y+4, Escape(name))
+		x += width
 	}
-	return 24
+	return height
 }
 
 // StepFunction shows a value over time as a step function.

@@ -163,3 +163,21 @@ func TestNamesHideNoPoint(t *testing.T) {
 		assert.Greater(t, x, float64(plotLeft))
 	}
 }
+
+// The marks of groups differ in shape, so that they can be told apart without color. A long legend has several lines.
+func TestMarks(t *testing.T) {
+	seen := map[string]bool{}
+	for _, path := range markPaths {
+		assert.False(t, seen[path], path)
+		seen[path] = true
+	}
+	c := &Scatter{Groups: slices.Repeat([]string{"a group with a long name"}, 5)}
+	lines := map[string]bool{}
+	for _, match := range regexp.MustCompile(`x="([\d.]+)" y="([\d.]+)">a group`).FindAllStringSubmatch(c.draw(), -1) {
+		x, err := strconv.ParseFloat(match[1], 64)
+		require.NoError(t, err)
+		assert.Less(t, x, float64(chartWidth))
+		lines[match[2]] = true
+	}
+	assert.Len(t, lines, 2)
+}

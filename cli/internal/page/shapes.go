@@ -9,7 +9,14 @@ var markPaths = [...]string{
 	"m-4 -4h8v8h-8z",               // square
 	"m0 -5.2l5 9h-10z",             // triangle
 	"m0 -5.8l5 5.8l-5 5.8l-5-5.8z", // diamond
+	"m0 5.2l5 -9h-10z",             // triangle on its point
+	"m-1.6 -5h3.2v3.4h3.4v3.2h-3.4v3.4h-3.2v-3.4h-3.4v-3.2h3.4z",                                              // plus
+	"m-5 -2.7l2.3 -2.3l2.7 2.7l2.7-2.7l2.3 2.3l-2.7 2.7l2.7 2.7l-2.3 2.3l-2.7-2.7l-2.7 2.7l-2.3-2.3l2.7-2.7z", // cross
+	"m-5.5 -2h11v4h-11z", // bar
 }
+
+// colors is the number of CSS classes c0, c1, ... of page.html.
+const colors = 4
 
 // markPath returns the SVG element of a point of a group at (x, y).
 func markPath(group int, x, y float64) string {

@@ -128,7 +128,7 @@ func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Resu
 // options returns the options with which a task plans its graph.
 func (r *runner) options(t *Task) (graphrun.Options, error) {
 	planOptions := graphrun.Options{Threads: max(1, t.Threads), NoFusion: t.NoFusion, Exact: t.Exact, Costs: t.profile,
-		SolveLimit: t.solverLimit, InputsInMemory: true, Passes: r.ext.Passes}
+		SolveLimit: t.solverLimit, InputsInMemory: true, Passes: r.ext.Passes()}
 	if t.Threads == 0 {
 		planOptions.MemoryLimit = -1 // no limit, because nothing runs
 	}

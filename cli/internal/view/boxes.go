@@ -42,7 +42,7 @@ func newSVGBox(content *pictureBox, name string) *svgBox {
 		created.marks = append(created.marks, boxLines(format.Printable(m))...)
 	}
 	if content.why != "" {
-		created.lines = append(created.lines, boxLines(format.Printable(content.why))...)
+		created.lines = append(created.lines, wrapped(format.Printable(content.why))...) // whole: it ends with the remedy
 	}
 	width := 0.0
 	for _, line := range created.heads {
@@ -65,11 +65,17 @@ func newSVGBox(content *pictureBox, name string) *svgBox {
 
 // boxLines breaks a text into lines and cuts it to the size of a box.
 func boxLines(text string) []string {
-	lines := strings.Split(format.Wrap(text, boxColumns), "\n")
+	lines := wrapped(text)
 	if len(lines) > maxLines {
 		lines = lines[:maxLines]
 		lines[maxLines-1] = term.CutEnd(lines[maxLines-1]+" "+term.Ellipsis, boxColumns)
 	}
+	return lines
+}
+
+// wrapped breaks a text into lines of the width of a box. Only words that are wider are cut.
+func wrapped(text string) []string {
+	lines := strings.Split(format.Wrap(text, boxColumns), "\n")
 	for i, line := range lines {
 		lines[i] = term.CutMiddle(line, boxColumns)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/format"
@@ -16,7 +18,7 @@ import (
 )
 
 // checkPair validates --strategies.
-func (f *flags) checkPair() error {
+func (f *flags) checkPair(cmd *cobra.Command) error {
 	if len(f.strategies) == 0 {
 		return nil
 	}
@@ -24,7 +26,7 @@ func (f *flags) checkPair() error {
 		return exit.UsageErrorf("--profile has the times of one plan: draw one plan with --strategy instead of two with " +
 			"--strategies")
 	}
-	if f.strategy != "" || len(f.strategies) != 2 {
+	if cmd.Flags().Changed("strategy") || len(f.strategies) != 2 {
 		return exit.UsageErrorf("--strategies %s: the value must be two strategies A,B, and --strategy must be omitted",
 			strings.Join(f.strategies, ","))
 	}

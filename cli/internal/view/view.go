@@ -6,6 +6,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,8 @@ import (
 type flags struct {
 	ext *command.Extensions
 
-	// The graph and its plan. Without strategies, the graph is drawn as written.
+	// The graph and its plan.
+	asWritten       bool // draw the graph without a plan
 	strategy        string
 	strategies      []string // strategies of two plans
 	slack           command.Slack
@@ -61,11 +63,14 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "view FILE -o OUT.svg|.html|.dot",
 		Short: "Draw a graph or a plan",
-		Long: `Draws the graph as written, or with --strategy the plan: a box for every step, with its ops, its
-implementation and its estimated cost, and a line for every value, in the color of its layout. Inserted
-copies are dashed and red, with their costs and reasons. Constants are not drawn; they are in the details
-of their readers. Text that does not fit into a box is in its tooltip. The output of the command names the
-file, the cost, the copies and the steps with the largest costs.
+		Long: `Draws the plan, as graphrun plan makes it: a box for every step, with its ops, its implementation and its
+estimated cost, and a line for every value, in the color of its layout. Inserted copies are dashed and red,
+with their costs and reasons. Constants are not drawn; they are in the details of their readers. Text that
+does not fit into a box is in its tooltip. The output of the command names the file, the cost, the copies
+and the steps with the largest costs.
+
+--as-written draws the graph before planning: a box for every node of the file. A graph whose shapes depend
+on data is planned in parts during a run, so it is drawn as written unless --strategy demands a plan.
 
 More than 60 boxes are folded: scopes of names (/layer1/layer1.0/conv1/Conv), then equal blocks in sequence
 ("layer1.1 to layer1.2 × 2"), then sections of boxes. --depth and --open say how many groups are open;
@@ -78,10 +83,11 @@ with ≠; a box that only one plan has, has a line that begins with +.
 OUT.svg is a picture. OUT.html is a self-contained page with search, zoom and an overview; clicking a group
 opens it, and clicking a step shows its details and what graphrun explain prints for its values. OUT.dot is
 a graph in Graphviz's language.`,
-		Example: `  graphrun view examples/models/residual.json -o residual.svg --strategy optimal
+		Example: `  graphrun view examples/models/residual.json -o residual.svg
+  graphrun view examples/models/residual.json -o written.svg --as-written
   graphrun view model.onnx -o model.html --strategy channels_last --pin conv1=impl:nchw
-  graphrun bench model.onnx --strategy optimal --profile --json > times.json
-  graphrun view model.onnx -o times.html --strategy optimal --profile times.json
+  graphrun bench model.onnx --profile --json > times.json
+  graphrun view model.onnx -o times.html --profile times.json
   graphrun view model.onnx -o both.html --strategies propagate,optimal
   graphrun view model.onnx -o part.svg --around /layer1/layer1.0/Add_output_0 --hops 3
   graphrun view model.onnx -o model.svg --open layer1/layer1.0 --direction horizontal
@@ -96,8 +102,7 @@ a graph in Graphviz's language.`,
 	_ = cmd.MarkFlagFilename("output", "svg", "html", "dot")
 	f.ext.StrategyFlag(cmd, &f.strategy)
 	f.slack.AddFlag(cmd)
-	cmd.Flags().Lookup("strategy").DefValue = "the graph as written"
-	f.strategy = "" // instead of the default that StrategyFlag sets
+	cmd.Flags().BoolVar(&f.asWritten, "as-written", false, "draw the graph without a plan")
 	cmd.Flags().StringSliceVar(&f.strategies, "strategies", nil, "draw the plans of strategies `A,B` side by side")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteStrategies)
 	cmd.Flags().StringVar(&f.profile, "profile", "",
@@ -124,7 +129,7 @@ func (f *flags) check(cmd *cobra.Command) (*pricing.Profile, error) {
 	if err := f.checkDrawing(cmd); err != nil {
 		return nil, err
 	}
-	if err := f.checkPair(); err != nil {
+	if err := f.checkPair(cmd); err != nil {
 		return nil, err
 	}
 	if err := f.checkStrategy(cmd); err != nil {
@@ -136,24 +141,20 @@ func (f *flags) check(cmd *cobra.Command) (*pricing.Profile, error) {
 	return command.CostProfile(cmd, f.costs)
 }
 
-// checkStrategy validates --strategy and the flags that require a plan.
+// checkStrategy validates --strategy, --as-written, and the flags that require a plan.
 func (f *flags) checkStrategy(cmd *cobra.Command) error {
-	switch {
-	case len(f.strategies) > 0:
+	if f.asWritten {
+		for _, flag := range []string{"strategy", "strategies", "costs", "device", "exact", "no-fusion", "profile", "slack"} {
+			if cmd.Flags().Changed(flag) {
+				return exit.UsageErrorf("--%s concerns plans, but --as-written draws the graph without a plan", flag)
+			}
+		}
+		return nil
+	}
+	if len(f.strategies) > 0 {
 		return f.slack.Check(cmd, f.strategies...)
-	case f.strategy != "":
-		if err := f.ext.CheckStrategy(f.strategy); err != nil {
-			return err
-		}
-		return f.slack.Check(cmd, f.strategy)
 	}
-	for _, flag := range []string{"costs", "device", "exact", "no-fusion", "profile", "slack"} {
-		if cmd.Flags().Changed(flag) {
-			return exit.UsageErrorf("--%s concerns plans, but without --strategy the graph is drawn as written: "+
-				"add --strategy", flag)
-		}
-	}
-	return nil
+	return cmp.Or(f.ext.CheckStrategy(f.strategy), f.slack.Check(cmd, f.strategy))
 }
 
 // run loads a graph, plans it if a strategy is given, and writes its drawing.
@@ -162,6 +163,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	if err != nil {
 		return err
 	}
+	isDefault := !cmd.Flags().Changed("strategy") // of --strategy
 	job := progress.Begin(cmd, filepath.Base(path))
 	defer job.End()
 	var g *graph.Graph
@@ -175,7 +177,7 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	var text []byte
 	var drawing *picture
 	err = job.Do(progress.Planning, func() (err error) {
-		text, drawing, err = f.render(job.Context, path, g, costProfile)
+		text, drawing, err = f.render(job.Context, path, g, costProfile, isDefault)
 		return err
 	})
 	job.End()
@@ -198,9 +200,10 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	return nil
 }
 
-// render returns the content of the output file, and the picture of the graph or of its plan.
-func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
-	costProfile *pricing.Profile) ([]byte, *picture, error) {
+// render returns the content of the output file, and the picture of the graph or of its plan. isDefault says that the
+// strategy was not given: a graph that cannot be planned as a whole is then drawn as written.
+func (f *flags) render(ctx context.Context, path string, g *graph.Graph, costProfile *pricing.Profile,
+	isDefault bool) ([]byte, *picture, error) {
 	title := command.FileLabel(path)
 	if len(f.strategies) > 0 {
 		return f.renderPair(ctx, title, g, costProfile)
@@ -208,7 +211,8 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
 	drawnGraph := g
 	var compiled *graphrun.Program // nil for a graph as written
 	var plan *report.Plan          // nil for a graph as written
-	if f.strategy != "" {
+	isPlannable := command.RejectDynamic(g, "") == nil
+	if !f.asWritten && (isPlannable || !isDefault || f.profile != "") {
 		var err error
 		if compiled, err = f.compile(ctx, g, f.strategy, costProfile); err != nil {
 			return nil, nil, err
@@ -234,6 +238,16 @@ func (f *flags) render(ctx context.Context, path string, g *graph.Graph,
 			format.Count(len(g.Constants), "constant")))
 	}
 	drawing.addSizes(g)
+	switch {
+	case plan != nil && isDefault:
+		drawing.remarks = append(drawing.remarks, "the plan that graphrun plan shows; --as-written draws the "+
+			"graph of the file")
+	case f.asWritten && isPlannable:
+		drawing.remarks = append(drawing.remarks, "the graph of the file; without --as-written, its plan is drawn")
+	case plan == nil:
+		drawing.remarks = append(drawing.remarks, "the graph of the file: shapes depend on data, and graphrun plan shows "+
+			"the parts that are planned during a run")
+	}
 	drawing, err := f.neighbourhood(drawing)
 	if err != nil {
 		return nil, nil, err

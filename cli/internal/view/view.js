@@ -124,6 +124,8 @@ function paint() {
   clearTimeout(sharpen);
   if (moved) svg.style.transform = moved; else repaint();
   if (seen.scale !== painted.scale) sharpen = setTimeout(repaint, 150);
+  const seesAll = seen.x <= 0 && seen.y <= 0 && seen.x + room.width / seen.scale >= all.w && seen.y + room.height / seen.scale >= all.h;
+  by("corner").hidden = seesAll;
   const x = Math.max(0, seen.x), y = Math.max(0, seen.y), frame = by("map").lastElementChild.style;
   frame.transform = "translate(" + (x * mapScale + mapLeft) + "px, " + y * mapScale + "px)";
   frame.width = (Math.min(all.w, seen.x + room.width / seen.scale) - x) * mapScale + "px";
@@ -140,13 +142,15 @@ function cull() {
   }
 }
 const centred = (x, y, scale) => show({ x: x - room.width / scale / 2, y: y - room.height / scale / 2, scale });
-function fit() { centred(all.w / 2, all.h / 2, Math.min(1.5, room.width / all.w, room.height / all.h)); }
+const largest = 2; // the scale of a small picture in a large window
+function fit() { centred(all.w / 2, all.h / 2, Math.min(largest, room.width / all.w, room.height / all.h)); }
 let started = null; // the view of start
 function start() { // the first boxes, so that they can be read
   const [across, down] = turn(room.width / all.w, room.height / all.h);
-  const scale = Math.min(1, Math.max(.55, Math.min(across, Math.max(down, .9))));
+  const whole = Math.min(across, down), margin = .95;
+  const scale = whole * margin > 1 ? Math.min(largest, whole * margin) : Math.min(1, Math.max(.55, Math.min(across, Math.max(down, .9))));
   const first = visible[0] || { x: all.w / 2, y: all.h / 2, w: 0, h: 0 };
-  const along = (total, seen, at) => total <= seen ? total / 2 : at;
+  const along = (total, seen, at) => total <= seen ? total / 2 : Math.min(Math.max(at, seen / 2), total - seen / 2); // no empty margin
   if (data.horizontal) centred(Math.min(all.w / 2, room.width / scale / 2), along(all.h, room.height / scale, first.y + first.h / 2), scale);
   else centred(along(all.w, room.width / scale, first.x + first.w / 2), Math.min(all.h / 2, room.height / scale / 2), scale);
   started = seen;
@@ -163,7 +167,7 @@ stage.addEventListener("wheel", e => {
 let drag = null, dragged = false;
 stage.addEventListener("pointerdown", e => {
   dragged = false;
-  if (!e.target.closest("#map")) drag = { x: e.clientX, y: e.clientY, at: seen, far: false, id: e.pointerId };
+  drag = { x: e.clientX, y: e.clientY, at: seen, far: false, id: e.pointerId };
 });
 stage.addEventListener("pointermove", e => {
   if (!drag || e.pointerId !== drag.id) return;
@@ -177,7 +181,7 @@ for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, 
 });
 const itemAt = target => { const n = target.closest("[data-i]"); return n ? Number(n.dataset.i) : null; };
 stage.addEventListener("click", e => {
-  if (dragged || e.target.closest("#map")) { dragged = false; return; }
+  if (dragged) { dragged = false; return; }
   const i = itemAt(e.target);
   if (i !== null && isGroup(i) && (e.target.closest(".node") || !e.target.matches(".box"))) toggle(i);
   else pick(i !== null && e.target.closest(".node") ? i : null);
