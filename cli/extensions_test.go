@@ -146,7 +146,8 @@ func TestExtensionsRefuse(t *testing.T) {
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
 		{WithStrategy(group{graphrun.Optimal})}, {WithCommand(nil)}, {WithCommand(&cobra.Command{Use: "own"})},
 		{WithPass("infr", passes.Pass{Name: "p", Run: func(*passes.Plan) error { return nil }})},
-		{WithPass("infer", passes.Pass{Name: "p"})}, {WithCommand(own("plan", nil))},
+		{WithPasses(passes.Passes()...), WithPasses(passes.Passes()...)}, {WithPass("infer", passes.Pass{Name: "p"})},
+		{WithCommand(own("plan", nil))},
 		{WithCommand(own("own", nil)), WithCommand(own("own", nil))},
 	} {
 		_, err := extensionsOf(options)

@@ -3,6 +3,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -22,9 +23,10 @@ type Extensions struct {
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
 	AddedPasses     []AddedPass
+	PassLists       [][]passes.Pass // one list, which replaces the built-in passes, or none
 	AddedCommands   []*cobra.Command
 	lookup          graph.Lookup  // set by Complete
-	passes          []passes.Pass // set by Complete: the built-in and the added passes; nil if no pass is added
+	passes          []passes.Pass // set by Complete; nil stands for the built-in passes
 	shapes          []string      // the values of --shape
 	constants       []string      // the values of --constant
 }
@@ -36,8 +38,8 @@ type AddedPass struct {
 }
 
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name or with the
-// name of a group of strategies, duplicate names of strategies or ops, and passes after unknown passes. It
-// also rejects nil converters, converters of built-in operators, and commands that cannot be run.
+// name of a group of strategies, duplicate names of strategies or ops, two lists of passes, and passes after
+// unknown passes. It also rejects nil converters, converters of built-in operators, and commands that cannot be run.
 func (e *Extensions) Complete() (err error) {
 	for i, c := range e.AddedCommands {
 		if c == nil || c.Name() == "" || c.RunE == nil {
@@ -54,6 +56,13 @@ func (e *Extensions) Complete() (err error) {
 			func(other graphrun.Strategy) bool { return other.Name() == strategy.Name() }):
 			return fmt.Errorf("two strategies are named %q", strategy.Name())
 		}
+	}
+	switch len(e.PassLists) {
+	case 0:
+	case 1:
+		e.passes = e.PassLists[0]
+	default:
+		return errors.New("cli.WithPasses is given twice, but each gives the whole list: cli.WithPass adds a pass")
 	}
 	for _, added := range e.AddedPasses {
 		if e.passes == nil {
@@ -86,7 +95,7 @@ func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.A
 // Lookup returns the op with a name, or nil if there is no such op.
 func (e *Extensions) Lookup(name string) *graph.Op { return e.lookup(name) }
 
-// Passes returns graphrun.Options.Passes: the list with the added passes, or nil if no pass is added.
+// Passes returns graphrun.Options.Passes: nil stands for the built-in passes.
 func (e *Extensions) Passes() []passes.Pass { return e.passes }
 
 // Compile is [graphrun.Compile] with the passes of e as Options.Passes.
