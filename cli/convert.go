@@ -98,9 +98,9 @@ func convert(cmd *cobra.Command, ext *command.Extensions, inPath, outPath string
 	}
 	job.End() // before the first note is printed; the deferred call then has no effect
 	command.PrintWarnings(cmd, inPath, g)
-	if names := sorted.Keys(g.Labels); len(names) > 0 {
-		term.PrintNote(cmd, "graph files have no strings and maps; the results %s are numbers in %s",
-			strings.Join(names, ", "), outPath)
+	maps := slices.DeleteFunc(sorted.Keys(g.Labels), func(name string) bool { return !g.Labels[name].IsMap() })
+	if len(maps) > 0 {
+		term.PrintNote(cmd, "graph files have no maps; the results %s are numbers in %s", strings.Join(maps, ", "), outPath)
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), line)
 	return err

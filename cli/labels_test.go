@@ -74,9 +74,16 @@ maps  float32  [3,2]  strides [2,1]  maps {a: 2, b: 1}, {a: -0, b: 1}, {a: 1, b:
 	require.Equal(t, want, got)
 	require.Contains(t, succeed(t, "run", path, "--seed", "1"), "strings ") // generated codes stand for strings
 
-	r := call(t, "convert", path, filepath.Join(t.TempDir(), "m.json"))
+	converted := filepath.Join(t.TempDir(), "m.json")
+	r := call(t, "convert", path, converted)
 	require.Zero(t, r.code)
-	require.Contains(t, r.errors, "graph files have no strings and maps; the results colour, maps, word are numbers")
+	require.Contains(t, r.errors, "graph files have no maps; the results maps are numbers")
+	args[1] = converted
+	doc = decode[struct {
+		Version int             `json:"version"`
+		Outputs []run.OutputDoc `json:"outputs"`
+	}](t, succeed(t, append(args, "--json")...))
+	require.Equal(t, want, doc.Outputs[0].Strings)
 }
 
 // TestUnknownStrings runs a model that moves and compares strings that it does not know, and reads its .npz file.

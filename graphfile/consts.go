@@ -34,7 +34,8 @@ func (l *loader) readInput(offset int) error {
 		l.addStandIn(decl.name, inputDecl, firstErrIndex, err)
 		return err
 	}
-	if decl.parsed.DType, err = tensor.ParseDType(decl.dtype); err != nil {
+	var isText bool
+	if decl.parsed.DType, isText, err = parseDType(decl.dtype); err != nil {
 		l.failAt(decl.dtypeOffset, "%w", err)
 	}
 	for _, dim := range decl.parsed.Dims {
@@ -46,6 +47,9 @@ func (l *loader) readInput(offset int) error {
 		v, err := l.draft.Input(decl.name, decl.parsed)
 		if err == nil {
 			l.places.setValue(v, offset)
+			if isText && l.depth == 0 {
+				l.strings.inputs[decl.name] = true
+			}
 			return nil
 		}
 		l.failAt(offset, "%w", err)
@@ -272,11 +276,14 @@ func (l *loader) checkExpressions() {
 
 // constData returns the data of a constant. If it fails, mistakeOffset is the offset of the mistake in the file.
 func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int, err error) {
-	dtype, err := tensor.ParseDType(decl.dtype)
-	if err != nil {
+	var isText bool
+	if decl.parsed.DType, isText, err = parseDType(decl.dtype); err != nil {
 		return nil, decl.dtypeOffset, err
 	}
-	decl.parsed.DType = dtype
+	var code func(string) int64 // nil for numbers
+	if isText {
+		code = l.strings.code
+	}
 	declared, err := decl.parsed.Type(nil)
 	if err != nil {
 		return nil, decl.offset, err
@@ -292,14 +299,16 @@ func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int
 	case decl.data != nil && decl.key != "":
 		return nil, decl.offset, errors.New("\"key\" needs \"file\"")
 	case decl.data != nil:
-		t, mistakeOffset, err = parseData(decl.data, decl.dataOffset, meta)
+		t, mistakeOffset, err = parseData(decl.data, decl.dataOffset, meta, code)
 	default:
-		t, err = l.readDataFile(decl, meta)
+		t, err = l.readDataFile(decl, meta, isText)
 	}
 	if err != nil {
 		return nil, mistakeOffset, err
 	}
-	t, err = withLayout(t, meta)
+	if t, err = withLayout(t, meta); isText && err == nil {
+		l.strings.constants = append(l.strings.constants, t)
+	}
 	return t, decl.offset, err
 }
 
@@ -332,7 +341,7 @@ func checkStorageSize(meta tensor.Meta) error {
 }
 
 // readDataFile reads the file with a constant's data, which must be inside the graph's folder.
-func (l *loader) readDataFile(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor, error) {
+func (l *loader) readDataFile(decl *valueDecl, meta tensor.Meta, isText bool) (*tensor.Tensor, error) {
 	if l.openConst == nil {
 		return nil, fmt.Errorf("file %q cannot be opened: the graph file was loaded without a folder of files", decl.file)
 	}
@@ -344,11 +353,18 @@ func (l *loader) readDataFile(decl *valueDecl, meta tensor.Meta) (*tensor.Tensor
 	if err != nil {
 		return nil, withFileName(err, path, decl.file)
 	}
+	if isText && isStringsOf(foundMeta, meta.Shape) {
+		array, err := read()
+		if err == nil {
+			array, err = l.strings.encodeFile(array, meta.Shape)
+		}
+		return array, withFileName(err, path, decl.file)
+	}
 	// numpy has no bfloat16: the file has the bits as a uint16 array.
 	isBFloat16 := foundMeta.DType == tensor.Uint16 && meta.DType == tensor.BFloat16
-	if foundMeta.DType != meta.DType && !isBFloat16 || !slices.Equal(foundMeta.Shape, meta.Shape) {
+	if isText || foundMeta.DType != meta.DType && !isBFloat16 || !slices.Equal(foundMeta.Shape, meta.Shape) {
 		return nil, fmt.Errorf("the file holds %v%s, the graph says %v%s", foundMeta.DType,
-			tensor.ListString(foundMeta.Shape), meta.DType, tensor.ListString(meta.Shape))
+			tensor.ListString(foundMeta.Shape), decl.dtype, tensor.ListString(meta.Shape))
 	}
 	t, err := read()
 	if err != nil || !isBFloat16 {

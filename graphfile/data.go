@@ -15,12 +15,13 @@ import (
 
 // parseData reads nested or flat numbers in row-major order. base is the offset of raw in the file. A complex element
 // is a pair of numbers. If all elements are real, each may be one number. Infinities and NaN are written as strings:
-// "NaN", "Infinity", "-Infinity". If parseData fails, mistakeOffset is the offset of the mistake in the file. For
+// "NaN", "Infinity", "-Infinity". If code is not nil, the elements are strings, and the tensor has their codes. If
+// parseData fails, mistakeOffset is the offset of the mistake in the file. For
 // example:
 //
 //	[[1, 2], [3, "NaN"]] or [1, 2, 3, "NaN"]    float32 of shape [2, 2]
 //	[[1, 0.5], [0, -1]]                         complex64 of shape [2]: 1+0.5i and -1i
-func parseData(raw []byte, base int, meta tensor.Meta) (t *tensor.Tensor, mistakeOffset int, err error) {
+func parseData(raw []byte, base int, meta tensor.Meta, code func(s string) int64) (t *tensor.Tensor, mistakeOffset int, err error) {
 	var firstErr error
 	firstOffset := base
 	fail := func(offset int, err error) {
@@ -28,7 +29,7 @@ func parseData(raw []byte, base int, meta tensor.Meta) (t *tensor.Tensor, mistak
 			firstErr, firstOffset = err, base+offset
 		}
 	}
-	r := &dataReader{scan: newScanner(raw, fail), base: base, meta: meta}
+	r := &dataReader{scan: newScanner(raw, fail), base: base, meta: meta, code: code}
 	if _, err := r.readList(0); err != nil {
 		fail(0, err)
 	}
@@ -45,12 +46,13 @@ type dataReader struct {
 	scan      *scanner
 	base      int // offset of the data in the file
 	meta      tensor.Meta
-	floats    []float64 // elements of a floating-point dtype, or both parts of each complex element
-	ints      []int64   // elements of other dtypes; a uint64 is stored as the int64 with the same bits
-	isMixed   bool      // a list has both lists and numbers as members
-	isNested  bool      // the outermost list holds lists
-	outerLen  int       // number of members of the outermost list
-	raggedErr error     // the error of the first list whose length does not match the shape; nil if there is none
+	floats    []float64            // elements of a floating-point dtype, or both parts of each complex element
+	ints      []int64              // elements of other dtypes; a uint64 is stored as the int64 with the same bits
+	code      func(s string) int64 // returns the code of a string; nil for numbers
+	isMixed   bool                 // a list has both lists and numbers as members
+	isNested  bool                 // the outermost list holds lists
+	outerLen  int                  // number of members of the outermost list
+	raggedErr error                // the error of the first list whose length does not match the shape; nil if there is none
 }
 
 // readList reads a number, or a list of lists or numbers, at the given nesting depth. memberCount is the number of
@@ -91,6 +93,10 @@ func (r *dataReader) readNumber(offset int) error {
 	switch {
 	case len(r.floats)+len(r.ints) > 2*r.meta.Numel(): // a complex element may have two numbers
 		return nil // dataReader.tensor reports the surplus numbers
+	case r.code != nil && token.Kind() == '"':
+		r.ints = append(r.ints, r.code(token.String()))
+	case r.code != nil:
+		r.scan.report(offset, fmt.Errorf("data: want strings, got %s", kindName(token.Kind())))
 	case r.meta.DType.IsFloat() || r.meta.DType.IsComplex():
 		x, err := r.float(token)
 		if err != nil {

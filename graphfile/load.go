@@ -108,7 +108,9 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 		defer openFiles.close()
 		l.openConst = openFiles.open
 	}
+	l.strings = newStringTable()
 	l.parse()
+	l.labelStrings()
 	if len(l.errs) > 0 {
 		l.addNodeMistakes()
 		l.errs.Sort()

@@ -319,7 +319,7 @@ g.json:6:43: node "n2" (relu): there is no value "y"
 g.json:7:60: node "n3" (relu): unknown attribute "z": the op has none
 g.json:8:12: node (relu): want a string, got a number
 g.json:9:13: output "n4": there is no value "n4"; did you mean "n1"?
-g.json:9:20: unknown key "values": want one of value, name, memory_format, order; did you mean value?`
+g.json:9:20: unknown key "values": want one of value, name, dtype, memory_format, order; did you mean value?`
 	want = strings.Replace(want, "node (relu): ", "", 1)
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

@@ -54,6 +54,8 @@ type loader struct {
 	outputs         []rawOutput
 	outputsOffset   int // offset of the key "outputs"
 
+	strings *stringTable // of the file
+
 	operandBuffer []graph.Arg                // the operands of the current node
 	unusedArgs    []graph.Arg                // the unused part of a block of operands: see argBlock
 	attrsCache    map[attrsKey]*decodedAttrs // cache of decoded attributes
@@ -111,6 +113,10 @@ func (l *loader) readTopLevel() error {
 			return l.scan.stringTo(&l.graph.Name)
 		case "symbols":
 			return l.readSymbols()
+		case "strings":
+			if l.depth == 0 {
+				return l.readStrings(offset)
+			}
 		case "inputs":
 			return l.scan.array(l.readInput)
 		case "constants":
@@ -121,7 +127,7 @@ func (l *loader) readTopLevel() error {
 			l.outputsOffset = offset
 			return l.scan.array(l.readOutput)
 		}
-		return l.unknownKey(key, offset, "version, name, symbols, inputs, constants, nodes, outputs")
+		return l.unknownKey(key, offset, "version, name, symbols, strings, inputs, constants, nodes, outputs")
 	})
 	if err != nil {
 		return err
@@ -212,6 +218,8 @@ func (l *loader) readOutput(offset int) error {
 		return err
 	}
 	firstErrIndex := len(l.errs)
+	var dtype string
+	var dtypeOffset int
 	err := l.scan.object(func(key string, offset int) error {
 		switch key {
 		case "value":
@@ -222,11 +230,20 @@ func (l *loader) readOutput(offset int) error {
 			return l.scan.formatTo(&raw.out.Pin.Format)
 		case "order":
 			return l.scan.orderTo(&raw.out.Pin.Order)
+		case "dtype":
+			dtypeOffset = l.scan.offset()
+			return l.scan.stringTo(&dtype)
 		}
-		return l.unknownKey(key, offset, "value, name, memory_format, order")
+		return l.unknownKey(key, offset, "value, name, dtype, memory_format, order")
 	})
 	if raw.out.Name == "" {
 		raw.out.Name = raw.value
+	}
+	switch {
+	case dtype == textType && l.depth == 0:
+		l.strings.outputs[raw.out.Name] = true
+	case dtype != "" && dtype != textType:
+		l.failAt(dtypeOffset, "the dtype of an output is inferred: only %q can be stated, got %q", textType, dtype)
 	}
 	l.checkLayout(raw.out.Pin, offset)
 	if len(l.errs) == firstErrIndex {

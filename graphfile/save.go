@@ -138,6 +138,9 @@ func (s *saver) save(w io.Writer) error {
 		return fmt.Errorf("a graph with mistakes is not written: %w", err)
 	}
 	s.graph = s.graph.WithConstantDefaults() // a graph file has no defaults of inputs
+	if err := s.checkStrings(); err != nil {
+		return err
+	}
 	g, out := s.graph, bufio.NewWriter(w)
 	line := "\n" + s.indent
 	out.WriteString("{" + line + "  \"version\": 1")
@@ -147,7 +150,16 @@ func (s *saver) save(w io.Writer) error {
 	if len(g.Symbols) > 0 {
 		s.writeSymbols(out)
 	}
-	err := section(s, out, "inputs", g.Inputs, s.writeInput)
+	var err error
+	if g.Texts != nil && len(g.Texts.List()) > 0 {
+		err = section(s, out, "strings", g.Texts.List(), func(text string) error {
+			s.buf.WriteString(quote(text))
+			return nil
+		})
+	}
+	if err == nil {
+		err = section(s, out, "inputs", g.Inputs, s.writeInput)
+	}
 	if err == nil && len(g.Constants) > 0 {
 		err = section(s, out, "constants", g.Constants, s.writeConstant)
 	}
@@ -237,13 +249,18 @@ func (s *saver) writeConstant(v *graph.Value) error {
 	if err := checkStorageSize(v.Meta); err != nil {
 		return fmt.Errorf("constant %q: %w: make it dense first", v.Name, err)
 	}
+	if s.isText(v) {
+		if err := checkTexts(v); err != nil {
+			return err
+		}
+	}
 	s.writeValueHead(v)
 	s.writeLayout(v)
 	ref := constFileOf(s.graph, v)
 	file, key := ref.path, ref.key
 	switch {
 	case s.keepsReference(ref.path): // the reference stays as it is
-	case s.sideFile != "" && s.inSideFile(v):
+	case s.sideFile != "" && !s.isText(v) && s.inSideFile(v):
 		file, key = s.sideFile, s.keyPrefix+v.Name
 		s.names, s.data = append(s.names, key), append(s.data, v.Const)
 	default:
@@ -330,13 +347,17 @@ func (s *saver) writeNode(n *graph.Node) error {
 }
 
 func (s *saver) writeOutput(output graph.Output) error {
-	if output.Name == output.Value.Name && output.Pin == (graph.Pin{}) {
+	isText := s.graph.Labels[output.Name].IsText()
+	if output.Name == output.Value.Name && output.Pin == (graph.Pin{}) && !isText {
 		s.buf.WriteString(quote(output.Name))
 		return nil
 	}
 	fmt.Fprintf(&s.buf, "{\"value\": %s", quote(output.Value.Name))
 	if output.Name != output.Value.Name {
 		fmt.Fprintf(&s.buf, ", \"name\": %s", quote(output.Name))
+	}
+	if isText {
+		fmt.Fprintf(&s.buf, ", \"dtype\": %q", textType)
 	}
 	s.writePin(output.Pin)
 	s.buf.WriteByte('}')
@@ -345,7 +366,11 @@ func (s *saver) writeOutput(output graph.Output) error {
 
 // writeValueHead writes the common keys of inputs and constants: name, dtype and shape.
 func (s *saver) writeValueHead(v *graph.Value) {
-	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), v.Meta.DType)
+	dtype := v.Meta.DType.String()
+	if s.isText(v) {
+		dtype = textType
+	}
+	fmt.Fprintf(&s.buf, "{\"name\": %s, \"dtype\": %q, \"shape\": ", quote(v.Name), dtype)
 	if v.Dims == nil {
 		s.writeInts(v.Meta.Shape)
 	} else {

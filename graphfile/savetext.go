@@ -131,7 +131,7 @@ func (s *saver) writeAttr(value any) error {
 	return fmt.Errorf("a %T cannot be written", value)
 }
 
-// writeData writes a constant's elements as nested lists. The text of each element is the shortest text from which the
+// writeData writes a constant's elements, numbers or strings, as nested lists. The text of each element is the shortest text from which the
 // element can be read exactly.
 func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	writeElement := elementWriter(t)
@@ -162,7 +162,7 @@ func elementWriter(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 	if t.DType == tensor.Float64 || t.DType == tensor.Complex128 {
 		bits = 64
 	}
-	base := t.Pointer()
+	base, texts := t.Pointer(), t.Texts()
 	printedDType := tensor.Int64
 	switch {
 	case t.DType.IsComplex():
@@ -186,6 +186,11 @@ func elementWriter(t *tensor.Tensor) func(b *bytes.Buffer, distance int) {
 		default:
 			var i int64
 			convert(unsafe.Pointer(&i), p, stride, stride, count)
+			if texts != nil && t.DType == tensor.Int64 {
+				text, _ := texts.Text(i)
+				b.WriteString(quote(text))
+				return
+			}
 			b.WriteString(integerText(t.DType, i))
 		}
 	}

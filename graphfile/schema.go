@@ -37,6 +37,7 @@ func Schema(ops []*graph.Op) ([]byte, error) {
 		"number":   numberSchema,
 		"scalar":   anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, pairSchema, complexTextSchema),
 		"data":     anyOf(object{"type": []string{"number", "boolean"}}, specialNumber, arrayOf(ref("data"))),
+		"texts":    anyOf(object{"type": "string"}, arrayOf(ref("texts"))),
 		"value":    closedObject(object{"value": withDoc(ref("name"), "the value whose content is the attribute")}, "value"),
 		"input":    inputSchema(),
 		"constant": constantSchema(),
@@ -69,6 +70,8 @@ func fileSchema() object {
 					"description": "the size that is assumed if none is given"},
 			}),
 		},
+		"strings": withDoc(object{"type": "array", "items": object{"type": "string"}, "uniqueItems": true},
+			"the strings that have the codes 0, 1, ... in tensors of strings"),
 		"inputs":    arrayOf(ref("input")),
 		"constants": arrayOf(ref("constant")),
 		"nodes":     arrayOf(ref("node")),
@@ -148,7 +151,7 @@ func inputSchema() object {
 func constantSchema() object {
 	members := tensorMembers()
 	members["shape"] = arrayOf(object{"type": "integer", "minimum": 0})
-	members["data"] = withDoc(ref("data"), "elements in row-major order, nested or flat")
+	members["data"] = withDoc(anyOf(ref("data"), ref("texts")), "elements in row-major order, nested or flat")
 	members["file"] = object{"type": "string", "minLength": 1, "pattern": `\.(npy|npz|safetensors|NPY|NPZ|SAFETENSORS)$`,
 		"description": "a file in the folder of the graph file"}
 	members["key"] = object{"type": "string", "description": "name of the array in the file"}
@@ -163,7 +166,7 @@ func constantSchema() object {
 func tensorMembers() object {
 	return object{
 		"name":  ref("name"),
-		"dtype": ref("dtype"),
+		"dtype": withDoc(anyOf(ref("dtype"), object{"const": textType}), "string: in memory, int64 codes of strings"),
 		"strides": withDoc(arrayOf(sizeSchema),
 			"in elements; if absent, the layout is row-major, or that of memory_format or order"),
 		"offset":        withDoc(anyOf(object{"type": "integer", "minimum": 0}, ref("name")), "in elements"),
@@ -182,6 +185,7 @@ var formatAndOrder = object{"required": []string{"memory_format", "order"}}
 // outputSchema describes an output: the name of a value, or an object with the value and its layout.
 func outputSchema() object {
 	full := closedObject(object{"value": ref("name"), "name": object{"type": "string"},
+		"dtype":         withDoc(object{"const": textType}, "the elements are strings; other dtypes are inferred"),
 		"memory_format": ref("memory_format"), "order": ref("order")}, "value")
 	full["not"] = formatAndOrder
 	return anyOf(ref("name"), full)
