@@ -68,18 +68,10 @@ func WithOperators(operators onnx.Operators) Option {
 	}}
 }
 
-// WithPass adds a pass to the passes that plan graphs: directly after the pass with the name after, which is a built-in
-// pass ([passes.Passes]) or was added by an earlier option. [WithPasses] removes and replaces built-in passes.
-func WithPass(after string, added passes.Pass) Option {
-	return Option{func(e *command.Extensions) {
-		e.AddedPasses = append(e.AddedPasses, command.AddedPass{After: after, Pass: added})
-	}}
-}
-
-// WithPasses gives the whole list of passes that plan graphs, as graphrun.Options.Passes does; [WithPass] adds to it. It
-// may be given once.
-func WithPasses(list ...passes.Pass) Option {
-	return Option{func(e *command.Extensions) { e.PassLists = append(e.PassLists, list) }}
+// WithPasses adds passes to the built-in list that plans graphs, each behind the pass that its field After names, as
+// [passes.Add] does. To remove or replace built-in passes, call [graphrun.Compile] with graphrun.Options.Passes.
+func WithPasses(added ...passes.Pass) Option {
+	return Option{func(e *command.Extensions) { e.AddedPasses = append(e.AddedPasses, added...) }}
 }
 
 // WithCommand adds a command. If its RunE returns an error, the exit code is 1. The name of the command must differ

@@ -55,7 +55,7 @@ func TestExtensions(t *testing.T) {
 		return nil
 	}}
 	again := pass
-	again.Name, again.Run = "again", func(p *passes.Plan) error {
+	again.Name, again.After, again.Run = "again", "observed", func(p *passes.Plan) error {
 		p.Note("observed again")
 		return nil
 	}
@@ -64,8 +64,7 @@ func TestExtensions(t *testing.T) {
  "nodes": [{"name": "twice", "op": "doubled", "inputs": ["x"]}, {"name": "y", "op": "relu", "inputs": ["twice"]}],
  "outputs": ["y"]}`)
 	assert.NotZero(t, call(t, "plan", file, "--strategy", "mine").code, "without extensions")
-	ext := extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPass("infer", pass),
-		WithPass("observed", again))
+	ext := extend(t, WithStrategy(renamed{graphrun.Contiguous}), WithOps(doubled(t)), WithPasses(pass), WithPasses(again))
 	picture := t.TempDir() + "/own.html"
 	for _, c := range []struct{ line, want string }{
 		{"run " + file + " --strategy mine", "float32"},
@@ -145,8 +144,8 @@ func TestExtensionsRefuse(t *testing.T) {
 		{WithStrategy(nil)}, {WithStrategy(graphrun.Optimal)}, {WithOps(nil)}, {WithOps(o, o)},
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
 		{WithStrategy(group{graphrun.Optimal})}, {WithCommand(nil)}, {WithCommand(&cobra.Command{Use: "own"})},
-		{WithPass("infr", passes.Pass{Name: "p", Run: func(*passes.Plan) error { return nil }})},
-		{WithPasses(passes.Passes()...), WithPasses(passes.Passes()...)}, {WithPass("infer", passes.Pass{Name: "p"})},
+		{WithPasses(passes.Pass{Name: "p", After: "infr", Run: func(*passes.Plan) error { return nil }})},
+		{WithPasses(passes.Passes()...)}, {WithPasses(passes.Pass{Name: "p"})},
 		{WithCommand(own("plan", nil))},
 		{WithCommand(own("own", nil)), WithCommand(own("own", nil))},
 	} {

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -22,6 +23,8 @@ type Pass struct {
 	Doc  string // the effect, in one sentence
 	// Why is the reason why the pass stands where it does in the list.
 	Why string
+	// After is the name of the pass behind which [Add] puts this pass, or empty for infer.
+	After string
 	// Needs are the properties of a graph that the pass requires, Makes the properties that it establishes, and Breaks
 	// the properties that it invalidates. The pass preserves all other properties.
 	Needs, Makes, Breaks graph.Props
@@ -96,6 +99,26 @@ func Before(list []Pass, name string, p Pass) ([]Pass, error) {
 func After(list []Pass, name string, p Pass) ([]Pass, error) {
 	i := slices.IndexFunc(list, func(p Pass) bool { return p.Name == name })
 	return insertPass(list, i, i+1, name, p)
+}
+
+// Add returns the built-in list with further passes, each behind the pass that [Pass.After] names: a built-in one, or an
+// added one before it in the arguments. Passes behind the same pass keep their order. Add returns an error for an
+// unknown name, and for a name that the list has already.
+func Add(added ...Pass) ([]Pass, error) {
+	list, last := Passes(), map[string]string{} // last: the last pass that was added behind a pass
+	for _, pass := range added {
+		if slices.ContainsFunc(list, func(p Pass) bool { return p.Name == pass.Name }) {
+			return nil, fmt.Errorf("the list has a pass %q already: give the added pass another name; "+
+				"graphrun.Options.Passes replaces the whole list", pass.Name)
+		}
+		after := cmp.Or(pass.After, "infer")
+		var err error
+		if list, err = After(list, cmp.Or(last[after], after), pass); err != nil {
+			return nil, fmt.Errorf("pass %q: %w", pass.Name, err)
+		}
+		last[after] = pass.Name
+	}
+	return list, nil
 }
 
 // insertPass inserts a pass at an index. found is the index of the pass with the given name. If it is negative,

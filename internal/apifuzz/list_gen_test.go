@@ -311,6 +311,7 @@ var listedFunctions = map[string]any{
 	"kernels.All":                kernels.All,
 	"kernels.Lookup":             kernels.Lookup,
 	"kernels.Rates":              kernels.Rates,
+	"passes.Add":                 passes.Add,
 	"passes.After":               passes.After,
 	"passes.Before":              passes.Before,
 	"passes.DecodeDecisions":     passes.DecodeDecisions,

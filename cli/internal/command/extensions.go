@@ -3,7 +3,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,24 +21,17 @@ type Extensions struct {
 	AddedStrategies []graphrun.Strategy
 	AddedOps        []*graph.Op
 	Operators       onnx.Operators
-	AddedPasses     []AddedPass
-	PassLists       [][]passes.Pass // one list, which replaces the built-in passes, or none
+	AddedPasses     []passes.Pass
 	AddedCommands   []*cobra.Command
 	lookup          graph.Lookup  // set by Complete
-	passes          []passes.Pass // set by Complete; nil stands for the built-in passes
+	passes          []passes.Pass // set by Complete; nil if no pass is added
 	shapes          []string      // the values of --shape
 	constants       []string      // the values of --constant
 }
 
-// AddedPass is a pass that runs directly after the pass with the name After.
-type AddedPass struct {
-	After string
-	Pass  passes.Pass
-}
-
 // Complete checks the extensions and prepares [Extensions.Lookup]. It rejects strategies without a name or with the
-// name of a group of strategies, duplicate names of strategies or ops, two lists of passes, and passes after
-// unknown passes. It also rejects nil converters, converters of built-in operators, and commands that cannot be run.
+// name of a group of strategies, duplicate names of strategies, ops or passes, and passes behind unknown
+// passes. It also rejects nil converters, converters of built-in operators, and commands that cannot be run.
 func (e *Extensions) Complete() (err error) {
 	for i, c := range e.AddedCommands {
 		if c == nil || c.Name() == "" || c.RunE == nil {
@@ -57,22 +49,14 @@ func (e *Extensions) Complete() (err error) {
 			return fmt.Errorf("two strategies are named %q", strategy.Name())
 		}
 	}
-	switch len(e.PassLists) {
-	case 0:
-	case 1:
-		e.passes = e.PassLists[0]
-	default:
-		return errors.New("cli.WithPasses is given twice, but each gives the whole list: cli.WithPass adds a pass")
-	}
 	for _, added := range e.AddedPasses {
-		if e.passes == nil {
-			e.passes = passes.Passes()
+		if added.Run == nil {
+			return fmt.Errorf("cli.WithPasses: pass %q has no Run", added.Name)
 		}
-		if added.Pass.Run == nil {
-			return fmt.Errorf("cli.WithPass: pass %q has no Run", added.Pass.Name)
-		}
-		if e.passes, err = passes.After(e.passes, added.After, added.Pass); err != nil {
-			return fmt.Errorf("cli.WithPass: %w", err)
+	}
+	if len(e.AddedPasses) > 0 {
+		if e.passes, err = passes.Add(e.AddedPasses...); err != nil {
+			return fmt.Errorf("cli.WithPasses: %w", err)
 		}
 	}
 	if e.lookup, err = graphrun.Lookup(e.AddedOps...); err != nil || e.Operators == nil {
@@ -95,7 +79,7 @@ func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.A
 // Lookup returns the op with a name, or nil if there is no such op.
 func (e *Extensions) Lookup(name string) *graph.Op { return e.lookup(name) }
 
-// Passes returns graphrun.Options.Passes: nil stands for the built-in passes.
+// Passes returns graphrun.Options.Passes: the list with the added passes, or nil if no pass is added.
 func (e *Extensions) Passes() []passes.Pass { return e.passes }
 
 // Compile is [graphrun.Compile] with the passes of e as Options.Passes.
