@@ -9,12 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/graphrun/graphrun/cli/internal/bench"
 	"github.com/graphrun/graphrun/cli/internal/compare"
+	"github.com/graphrun/graphrun/cli/internal/exit"
 	"github.com/graphrun/graphrun/cli/internal/plan"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -52,6 +56,7 @@ type planJSON struct {
 	TimedOut  bool                     `json:"best_timed_out"`
 	Wanted    int                      `json:"best_wanted"`
 	Sensitive *layout.Sensitivity      `json:"sensitivity"`
+	Prices    []pricing.LabelPrice     `json:"prices"`
 	Measured  *plan.MeasuredPlan       `json:"measured"`
 	Classes   []inspect.Specialization `json:"classes"`
 	ForAll    []inspect.Proof          `json:"for_all"`
@@ -293,6 +298,46 @@ func TestCompare(t *testing.T) {
 	if err != nil || !strings.Contains(string(html), ">channels_last<") {
 		t.Errorf("%v\n%s", err, html)
 	}
+}
+
+// TestPlanPrices plans at prices at which the chosen implementation of a convolution costs too much, with a proof.
+func TestPlanPrices(t *testing.T) {
+	file := models + "/residual.json"
+	output := succeed(t, "plan", file, "--measure", "--json")
+	var measured pricing.Prices
+	require.NoError(t, json.Unmarshal([]byte(output), &measured))
+	implOf := func(doc planJSON, name string) string {
+		for _, s := range doc.Steps {
+			if s.Name == name {
+				return s.Impl
+			}
+		}
+		return ""
+	}
+	before := decode[planJSON](t, output)
+	for _, price := range measured.Prices {
+		if price.Node == "conv2" {
+			require.Equal(t, implOf(before, "conv2"), price.Implementation)
+			price.MeasuredNS = 1000 * price.PredictedNS
+			measured.AddPrice(price)
+		}
+	}
+	text, err := json.Marshal(measured)
+	require.NoError(t, err)
+	path, certificate := write(t, "prices.json", string(text)), filepath.Join(t.TempDir(), "c.json")
+	after := decode[planJSON](t, succeed(t, "plan", file, "--prices", path, "--certificate", certificate, "--json"))
+	require.NotEqual(t, implOf(before, "conv2"), implOf(after, "conv2"))
+	require.Contains(t, succeed(t, "verify", file, certificate), " at 3 measured prices and the rates of the profile, and no")
+	require.Contains(t, succeed(t, "plan", file, "--prices", path), " and 3 measured prices")
+	sum := 0.0
+	for _, s := range after.Steps {
+		sum += s.CostNS
+	}
+	require.InEpsilon(t, sum, after.CostNS, 1e-6)
+	require.Contains(t, succeed(t, "compare", file, "--prices", path, "--runs", "2", "--strategies", "optimal"), "optimal")
+	r := call(t, "plan", file, "--prices", write(t, "bad.json", `{"version": 1}`))
+	require.Equal(t, exit.CodeUsage, r.code)
+	require.Contains(t, r.errors, `bad.json: the file has no "prices": plan --measure --json writes them`)
 }
 
 // TestPlanMeasure holds what was measured to the steps, and the sums to theirs.

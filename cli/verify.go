@@ -130,7 +130,11 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 	if v.Optimal {
 		claim = "no plan among the forms considered costs less"
 	}
-	fmt.Fprintf(w, "the certificate holds: the plan costs %s, and %s\n", format.Nanoseconds(v.CostNS), claim)
+	atPrices := ""
+	if v.Prices > 0 {
+		atPrices = fmt.Sprintf(" at %s and the rates of the profile", format.Count(v.Prices, "measured price"))
+	}
+	fmt.Fprintf(w, "the certificate holds: the plan costs %s%s, and %s\n", format.Nanoseconds(v.CostNS), atPrices, claim)
 	if v.Optimal {
 		fmt.Fprintf(w, "optimal: cost = bound = %s (%.3f ns)\n", format.Nanoseconds(v.CostNS), v.CostNS)
 	} else {

@@ -273,6 +273,7 @@ type Verdict struct {
 	Strategy  string         `json:"strategy" doc:"The strategy that made the plan."`
 	Digest    string         `json:"digest" doc:"The sha256 of the graph."`
 	Sizes     map[string]int `json:"sizes" doc:"The sizes of symbols for which the certificate holds."`
+	Prices    int            `json:"prices,omitzero" doc:"The number of measured prices of single nodes in the profile."`
 	Variables int            `json:"variables" doc:"The number of decisions."`
 	Factors   int            `json:"factors" doc:"The number of cost tables."`
 	// Copies is nil if the certificate proves nothing about copies.
@@ -336,8 +337,8 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		return nil, err
 	}
 	solution := c.Solution
-	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, CostNS: float64(solution.Cost) / pricing.PSPerNS,
-		BoundNS: float64(solution.Bound) / pricing.PSPerNS, Strategy: c.Options.Strategy, Digest: c.Graph.Digest,
+	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, Prices: len(c.Profile.Prices),
+		CostNS: float64(solution.Cost) / pricing.PSPerNS, BoundNS: float64(solution.Bound) / pricing.PSPerNS, Strategy: c.Options.Strategy, Digest: c.Graph.Digest,
 		Sizes: c.sizes(), Variables: len(problem.Variables), Factors: len(problem.Factors)}
 	if c.Copies != nil {
 		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {

@@ -356,7 +356,11 @@ func (p *Plan) estimatedNS(n *graph.Node) float64 {
 	isOnHost := n == nil || p.options.Device == nil || !n.Impl.OnDevice() // nodeCostNS of a nil node is 0
 	switch {
 	case isOnHost:
-		return nodeCostNS(n, p.options.Profile)
+		ns := nodeCostNS(n, p.options.Profile)
+		if profile := p.options.Profile; n != nil && n.Impl != nil && profile != nil && len(profile.Prices) > 0 {
+			ns *= layout.Factor(profile, n, n.Impl, n.Call().Out)
+		}
+		return ns
 	case n.UploadsConstant():
 		return 0
 	default:

@@ -48,6 +48,9 @@ type Profile struct {
 	ShareNS float64 `json:"share_ns,omitzero" doc:"The least work worth handing to an awake worker, in nanoseconds; left out or 0: 5000."`
 	WakeNS  float64 `json:"wake_ns,omitzero" doc:"The least saved time worth waking workers, in nanoseconds; left out or 0: 50000."`
 
+	// Prices are sorted by label: see [Profile.WithPrices].
+	Prices []LabelPrice `json:"prices,omitempty" doc:"Measured prices of single nodes; left out if there are none."`
+
 	// constantBytes is the number of bytes of constants that the steps of a run read in total. It is a property of a
 	// graph, not of the machine: see WithConstants.
 	constantBytes float64
@@ -159,6 +162,7 @@ func (p *Profile) ScaleCopies(factor float64) *Profile {
 func (p *Profile) clone() *Profile {
 	copied := *p
 	copied.Kernels, copied.Devices = maps.Clone(p.Kernels), maps.Clone(p.Devices)
+	copied.Prices = slices.Clone(p.Prices)
 	for access := range numAccesses {
 		curve := copied.Memory.curve(access)
 		*curve = slices.Clone(*curve)

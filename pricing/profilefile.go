@@ -120,7 +120,7 @@ func (p *Profile) Check() error {
 			return fmt.Errorf("devices: %q: %w", name, err)
 		}
 	}
-	return nil
+	return checkPrices(p.Prices)
 }
 
 // checkCurve checks the curve of a kind of access to memory.

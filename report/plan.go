@@ -66,6 +66,7 @@ type Profile struct {
 	Measured     string `json:"measured,omitzero" doc:"The time of the measurement (RFC 3339); left out for a default."`
 	Estimated    bool   `json:"estimated,omitzero" doc:"Whether the prices are estimates, not measurements."`
 	Default      bool   `json:"default" doc:"Whether it is a default profile, not a measurement of this machine."`
+	Prices       int    `json:"prices,omitzero" doc:"The number of measured prices of single nodes."`
 }
 
 // Pass is a pass that was applied: see Options.Passes of the root package.

@@ -26,7 +26,7 @@ var maxTypes = map[string]int{
 	"internal/program":  6,
 	"passes":            10,
 	"passes/layout":     26,
-	"pricing":           8,
+	"pricing":           10,
 	"report":            31,
 }
 

@@ -58,7 +58,8 @@ func profileOf(profile *pricing.Profile) report.Profile {
 		profile = pricing.SharedDefaultProfile()
 	}
 	return report.Profile{Digest: profile.Digest(), CPU: profile.CPU, Instructions: profile.Instructions,
-		Measured: profile.Measured, Estimated: profile.Estimated, Default: profile.Shipped()}
+		Measured: profile.Measured, Estimated: profile.Estimated, Default: profile.WithPrices(nil).Shipped(),
+		Prices: len(profile.Prices)}
 }
 
 // addBound adds the lower bound on the cost that the solution of the layout problem proves.

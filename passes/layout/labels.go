@@ -190,6 +190,11 @@ func (m *Model) pricedLabel(c computation, resultForms, requiredForms []int) (la
 		priced.cost = m.Problem.pricePS(c.impl, c.impl.Work(c.call, c.walk))
 		readWork = c.impl.OperandWorkFunc(c.call, c.walk)
 	}
+	factor := 1.0
+	if c.impl != nil && c.impl.ResultPlace == tensor.Host {
+		factor = Factor(m.Problem.Profile, n, c.impl, c.call.Out)
+	}
+	priced.cost = scaled(priced.cost, factor)
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg {
 			continue
@@ -199,6 +204,12 @@ func (m *Model) pricedLabel(c computation, resultForms, requiredForms []int) (la
 			required = requiredForms[k]
 		}
 		costs, cheapest := m.permittedReads(n, &priced, readWork, k, required)
+		if factor != 1 {
+			costs = slices.Clone(costs)
+			for i := range costs {
+				costs[i] = scaled(costs[i], factor)
+			}
+		}
 		switch {
 		case cheapest < 0:
 			return priced, false

@@ -26,6 +26,7 @@ package layout
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -58,6 +59,36 @@ func PricePS(profile *pricing.Profile, work pricing.Work) int64 {
 		profile = pricing.SharedDefaultProfile()
 	}
 	return profile.PricePS(work)
+}
+
+// Factor returns the measured price of computing a node by an implementation, with results of the given layouts,
+// divided by the predicted price: see [pricing.Profile.Factor]. It is 1 for labels that the profile does not price.
+func Factor(profile *pricing.Profile, n *graph.Node, impl *graph.Impl, results []tensor.Meta) float64 {
+	if profile == nil || len(profile.Prices) == 0 || n == nil || impl == nil {
+		return 1
+	}
+	return profile.Factor(n.Name, n.Op.Name, impl.Name, PriceOrder(results))
+}
+
+// PriceOrder returns the order of the first of the given results for a [pricing.LabelPrice]. Dimensions of size 1 come
+// first. It is empty if there is no dense result.
+func PriceOrder(results []tensor.Meta) []int {
+	if len(results) == 0 {
+		return []int{}
+	}
+	order, dense := tensor.OrderOf(results[0])
+	if !dense {
+		return []int{}
+	}
+	return order.Canonical(results[0].Shape).Dims()
+}
+
+// scaled returns a cost in picoseconds times a factor, except for the cost of what is impossible.
+func scaled(cost int64, factor float64) int64 {
+	if factor == 1 || cost >= wcsp.Forbidden {
+		return cost
+	}
+	return int64(math.Round(float64(cost) * factor))
 }
 
 // ProfileFor returns a profile adjusted to a graph: reading a constant is cheaper if a larger part of the graph's

@@ -21,6 +21,31 @@ func CostsFlag(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagFilename("costs", "json")
 }
 
+// PricesFlag adds --prices, which names a file of measured prices.
+func PricesFlag(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "prices", "", "use the measured prices of steps in `FILE`, which plan --measure --json wrote, "+
+		"where they exist")
+	_ = cmd.MarkFlagFilename("prices", "json")
+}
+
+// PricedProfile returns the profile of [CostProfile], with the prices that --prices names, if any.
+func PricedProfile(cmd *cobra.Command, costs, prices string) (*pricing.Profile, error) {
+	profile, err := CostProfile(cmd, costs)
+	if err != nil || prices == "" {
+		return profile, err
+	}
+	f, _, err := files.OpenRegular(prices)
+	if err != nil {
+		return nil, exit.UsageErrorf("--prices: %w", err)
+	}
+	defer f.Close()
+	list, err := pricing.ReadPrices(f)
+	if err != nil {
+		return nil, exit.UsageErrorf("--prices: %w", files.WithPath(prices, err))
+	}
+	return profile.WithPrices(list), nil
+}
+
 // CostProfile reads the cost profile that --costs names. Without --costs it reads the profile that graphrun calibrate
 // stored for this machine. If no profile is stored, or the stored profile cannot be read, CostProfile returns nil,
 // which means the built-in profile. CostProfile reports a stored profile with invalid contents on stderr.

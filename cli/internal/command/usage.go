@@ -19,8 +19,8 @@ type flagGroup struct {
 var flagGroups = []flagGroup{
 	{"Model and inputs", []string{"constant", "dim", "input", "inputs", "keep-going", "models", "seed", "shape"}},
 	{"Images", []string{"crop", "deviation", "mean", "resize"}},
-	{"Plan and run", []string{"cache", "cache-size", "caches", "costs", "device", "exact", "no-fusion", "pin", "slack",
-		"solver-time-limit", "strategies", "strategy", "threads"}},
+	{"Plan and run", []string{"cache", "cache-size", "caches", "costs", "device", "exact", "no-fusion", "pin", "prices",
+		"slack", "solver-time-limit", "strategies", "strategy", "threads"}},
 	{"Measurement", []string{"for", "runs", "turn", "until"}},
 	{"Checks and limits of the plan", []string{"check", "max-copies", "max-memory"}},
 	{"Questions about the plan", []string{"code", "first-break", "for-all", "k-best", "measure", "sensitivity", "sweep"}},

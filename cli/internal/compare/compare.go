@@ -50,7 +50,7 @@ type flags struct {
 	untilShare     float64 // the parsed value, such as 0.01; 0 without --until
 
 	// The compilation of the graphs.
-	costs           string
+	costs, prices   string
 	costProfile     *pricing.Profile // the prices of --costs or of this machine: see command.CostProfile
 	noFusion, exact bool
 	device          string
@@ -158,6 +158,7 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 	command.ExactFlag(cmd, &f.exact)
 	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
+	command.PricesFlag(cmd, &f.prices)
 	f.solver.AddFlag(cmd)
 	f.slack.AddFlag(cmd)
 	flagSet.StringArrayVar(&f.dims, "dim", nil, "sizes of a symbolic dimension, as in `N=1,2,4` (repeatable); "+
@@ -238,7 +239,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 		return err
 	}
 	var err error
-	if f.costProfile, err = command.CostProfile(cmd, f.costs); err != nil {
+	if f.costProfile, err = command.PricedProfile(cmd, f.costs, f.prices); err != nil {
 		return err
 	}
 	sizes, err := command.Combinations(f.dims)

@@ -5,6 +5,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
 
@@ -13,6 +14,7 @@ import (
 type Document struct {
 	report.Plan
 	Dims         map[string]int           `json:"dims,omitzero" doc:"The sizes of the symbols of the graph for --measure."`
+	Prices       []pricing.LabelPrice     `json:"prices,omitzero" doc:"For --measure, the measured prices of the steps, and those of --prices; --prices reads them."`
 	Measured     *MeasuredPlan            `json:"measured,omitzero" doc:"The result of --measure; the measured time of each step is in steps."`
 	Rejected     []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected; the plan of --strategy is first."`
 	Within       *WithinMemory            `json:"within_memory,omitzero" doc:"A comparison of the plan with the other plans that --max-memory admits."`

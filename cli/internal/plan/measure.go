@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/graphrun/graphrun"
@@ -14,6 +15,8 @@ import (
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -89,12 +92,20 @@ func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, 
 	if err != nil {
 		return err
 	}
-	doc.setMeasured(timer, runs)
+	doc.setMeasured(timer, compiled, runs)
 	return nil
 }
 
-// setMeasured sets the measured times of the steps, and the errors of the estimates.
-func (doc *Document) setMeasured(timer *stepTimer, runs int) {
+// setMeasured sets the measured times of the steps, the prices of their nodes, and the errors of the estimates.
+func (doc *Document) setMeasured(timer *stepTimer, compiled *graphrun.Program, runs int) {
+	profile, prices := compiled.Internal().Options().Costs, pricing.Prices{}
+	if profile != nil {
+		prices.Prices = slices.Clone(profile.Prices)
+	}
+	nodes := map[string]*graph.Node{}
+	for _, n := range compiled.Internal().Planned().Nodes {
+		nodes[n.Name] = n
+	}
 	doc.Measured = &MeasuredPlan{Runs: runs}
 	var relativeErrors []float64
 	for i := range doc.Steps {
@@ -103,16 +114,44 @@ func (doc *Document) setMeasured(timer *stepTimer, runs int) {
 		if len(stepTimes) == 0 {
 			continue
 		}
-		ns := *experiment.SpreadOf(stepTimes).Median
+		spread := experiment.SpreadOf(stepTimes)
+		ns := *spread.Median
+		if price, ok := priceOf(nodes[step.Name], profile, step.CostNS, &spread); ok {
+			prices.AddPrice(price)
+		}
 		step.MeasuredNS = &ns
 		doc.Measured.MeasuredNS += ns
 		doc.Measured.PredictedNS += step.CostNS
 		relativeErrors = append(relativeErrors, math.Abs(step.CostNS/ns-1))
 	}
+	doc.Prices = prices.Prices
 	if len(relativeErrors) > 0 {
 		spread := experiment.SpreadOf(relativeErrors)
 		doc.Measured.MedianError, doc.Measured.P90Error = *spread.Median, *spread.P90
 	}
+}
+
+// priceOf returns the measured price of a node. costNS is the estimate of its step at the prices of the profile.
+func priceOf(n *graph.Node, profile *pricing.Profile, costNS float64, spread *experiment.Spread) (
+	price pricing.LabelPrice, ok bool) {
+	if n == nil || n.Impl == nil || n.Impl.OnDevice() || costNS <= 0 {
+		return price, false
+	}
+	call := n.Call()
+	predictedNS := costNS / layout.Factor(profile, n, n.Impl, call.Out) // without measured prices
+	price = pricing.LabelPrice{Node: n.Name, Op: n.Op.Name, Implementation: n.Impl.Name, Order: layout.PriceOrder(call.Out),
+		PredictedNS: predictedNS, MeasuredNS: *spread.Median, Samples: spread.Runs}
+	for k, arg := range n.In {
+		operand := []int{}
+		if arg.Kind == graph.TensorArg {
+			operand = layout.PriceOrder([]tensor.Meta{call.Meta(k)})
+		}
+		price.Operands = append(price.Operands, operand)
+	}
+	if spread.Low != nil {
+		price.LowNS, price.HighNS = *spread.Low, *spread.High
+	}
+	return price, true
 }
 
 // measuredPlanText returns the sum of the measured times, the sum of the estimated times, and the errors of the

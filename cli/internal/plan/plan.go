@@ -42,7 +42,8 @@ type flags struct {
 	dims, pins       []string
 	sizeCombinations []map[string]int // sizes to plan for, by flag --dim: see command.SplitHints
 	noFusion, exact  bool
-	device, costs    string
+	device           string
+	costs, prices    string
 	threads          int
 	slack            command.Slack
 	caches           command.Caches
@@ -72,7 +73,10 @@ arena and the scratch memory depend on the number of workers, --threads; layouts
 
 graphrun ops NAME lists the implementations of an op; --pin NODE=impl:NAME selects one for a node.
 
---measure runs the plan with one worker and shows the median time of each step with its estimate.
+--measure runs the plan with one worker and shows the median time of each step with its estimate. With --json, the
+output has the measured "prices", which --prices FILE reads: the plan is then the cheapest at these prices, where they
+exist, and at the estimates elsewhere. If its steps have no measured prices yet, --measure adds them to those of
+--prices, so that a repetition ends with a plan whose steps are all measured.
 
 A loop is printed as its sizes, fastest dimension first, with dimensions merged where possible, followed by the
 strides of each operand in bytes, outputs first.
@@ -169,6 +173,7 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 	command.ExactFlag(cmd, &f.exact)
 	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
+	command.PricesFlag(cmd, &f.prices)
 	command.HintFlag(cmd, &f.dims)
 	flagSet.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands "+
 		"for the strategies of published optimizers, \"all\" for all strategies")
@@ -215,7 +220,7 @@ func (f *flags) validate(cmd *cobra.Command) (*pricing.Profile, error) {
 	if err := f.slack.Check(cmd, strategy); err != nil {
 		return nil, err
 	}
-	return command.CostProfile(cmd, f.costs)
+	return command.PricedProfile(cmd, f.costs, f.prices)
 }
 
 // run makes one plan, or several plans for a range of sizes (sizes.go) or for several strategies (strategies.go).

@@ -112,6 +112,14 @@ func SlackText(plan *report.Plan) string {
 
 // ProfileText describes the cost profile of a plan.
 func ProfileText(profile report.Profile) string {
+	if profile.Prices > 0 {
+		return fmt.Sprintf("%s and %s", ratesText(profile), format.Count(profile.Prices, "measured price"))
+	}
+	return ratesText(profile)
+}
+
+// ratesText describes a profile without its prices of single nodes.
+func ratesText(profile report.Profile) string {
 	digest := profile.Digest
 	if len(digest) > ShortDigest {
 		digest = digest[:ShortDigest]

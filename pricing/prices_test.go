@@ -1,0 +1,65 @@
+package pricing
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFactor: a label has its own ratio, or that of the same implementation in other orders, or none.
+func TestFactor(t *testing.T) {
+	var list Prices
+	add := func(node, impl string, order, operand []int, predicted, measured float64) {
+		list.AddPrice(LabelPrice{Node: node, Op: "conv2d", Implementation: impl, Order: order, Operands: [][]int{operand},
+			PredictedNS: predicted, MeasuredNS: measured, Samples: 3})
+	}
+	add("c", "nhwc", []int{0, 2, 3, 1}, []int{0}, 100, 900) // replaced
+	add("c", "nhwc", []int{0, 2, 3, 1}, []int{0}, 100, 200)
+	add("c", "nhwc", []int{0, 2, 3, 1}, []int{1}, 100, 400)
+	add("c", "nchw", []int{0, 1, 2, 3}, []int{0}, 50, 25)
+	add("b", "nhwc", []int{0, 2, 3, 1}, []int{0}, 10, 70)
+	require.Len(t, list.Prices, 4)
+	base := DefaultProfile()
+	p := base.WithPrices(&list)
+	require.NoError(t, p.Check())
+	require.NotEqual(t, base.Digest(), p.Digest())
+	require.Equal(t, base.Digest(), p.WithPrices(nil).Digest())
+	for _, c := range []struct {
+		node, op, impl string
+		order          []int
+		want           float64
+	}{
+		{"c", "conv2d", "nhwc", []int{0, 2, 3, 1}, 3},
+		{"c", "conv2d", "nhwc", []int{0, 1, 2, 3}, 3},
+		{"c", "conv2d", "nchw", []int{0, 2, 3, 1}, 0.5},
+		{"b", "conv2d", "nhwc", []int{0, 2, 3, 1}, 7},
+		{"b", "conv2d", "nchw", []int{0, 2, 3, 1}, 1},
+		{"b", "linear", "nhwc", []int{0, 2, 3, 1}, 1},
+		{"d", "conv2d", "nhwc", nil, 1},
+	} {
+		require.Equal(t, c.want, p.Factor(c.node, c.op, c.impl, c.order), c)
+		require.Equal(t, 1.0, base.Factor(c.node, c.op, c.impl, c.order), c)
+	}
+}
+
+// TestReadPrices: errors name the entry; members of other outputs are ignored.
+func TestReadPrices(t *testing.T) {
+	entry := `{"node": "c", "op": "conv2d", "implementation": "nhwc", "order": [0], "predicted_ns": %s, "measured_ns": 3, "samples": 2}`
+	list, err := ReadPrices(strings.NewReader(`{"version": 1, "steps": [{}], "prices": [` + fmt.Sprintf(entry, "2") + `]}`))
+	require.NoError(t, err)
+	require.Equal(t, 1.5, (*Profile)(nil).WithPrices(list).Factor("c", "conv2d", "nhwc", []int{0}))
+	for text, want := range map[string]string{
+		`{"version": 2, "prices": []}`: "version 2: want 1",
+		`{"version": 1, "steps": []}`:  `the file has no "prices"`,
+		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "2") + "," + fmt.Sprintf(entry, "0") + `]}`: `prices[1], node "c": measured_ns 3 and predicted_ns 0`,
+		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "-1") + `]}`:                                "want positive times",
+		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "1e-9") + `]}`:                              "with a ratio up to 10000",
+		`{"version": 1, "prices": 3}`:                                                                 "prices",
+		`[]`:                                                                                          "object",
+	} {
+		_, err := ReadPrices(strings.NewReader(text))
+		require.ErrorContains(t, err, want, text)
+	}
+}
