@@ -169,9 +169,12 @@ var withoutSizes = map[string]string{
 	"Range": sizeOperand, "AffineGrid": sizeOperand,
 	"RandomNormal": "its sizes are an attribute", "RandomUniform": "its sizes are an attribute",
 	"Constant": "it has no operands", "DictVectorizer": "its operand is a map", "CastMap": "its operand is a map",
-	"CategoryMapper": "its operands are strings", "ZipMap": "its result is a map",
+	"CategoryMapper": stringOperand, "StringConcat": stringOperand, "StringSplit": stringOperand,
+	"StringNormalizer": stringOperand, "RegexFullMatch": stringOperand, "ZipMap": "its result is a map",
 	"FeatureVectorizer": "its sizes are an attribute",
 }
+
+const stringOperand = "its operands are strings: the vectors have empty ones"
 
 const sizeOperand = "its sizes are the values of operands: TestOperandsOfNoElements"
 

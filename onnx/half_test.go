@@ -29,10 +29,13 @@ var notInHalf = map[string]string{
 	"com.microsoft.DynamicQuantizeLSTM": float32Only, "ai.onnx.ml.CastMap": float32Only, "ai.onnx.ml.ZipMap": float32Only,
 	"RandomNormal": isRandom, "RandomUniform": isRandom, "RandomNormalLike": isRandom, "RandomUniformLike": isRandom,
 	"Bernoulli": isRandom, "Multinomial": isRandom,
+	"StringConcat": stringsOnly, "StringSplit": stringsOnly, "StringNormalizer": stringsOnly,
+	"RegexFullMatch": stringsOnly,
 }
 
 // Reasons of notInHalf.
 const (
+	stringsOnly = "its operands are strings"
 	runsGraph   = "it runs a graph, whose nodes round one by one"
 	movesOnly   = "it moves elements and computes none"
 	float32Only = "the standard, or ONNX Runtime, defines it for float32 alone"

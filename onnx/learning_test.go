@@ -166,5 +166,5 @@ func TestMapResults(t *testing.T) {
 	_, err = g.Labels["y"].Maps(f32([]int{3}, 1, 2, 3))
 	require.Error(t, err)
 	_, err = g.Labels["y"].Decode(i64([]int{1}, 0))
-	require.ErrorContains(t, err, "element 0 is 0, which stands for no string")
+	require.ErrorContains(t, err, "the elements are not strings")
 }

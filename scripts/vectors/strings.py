@@ -67,6 +67,13 @@ op("Cast", [some], np.array(["0.1", "-1.5e-07", "2.5e+17", "3", "INF", "-INF", "
 op("CastLike", [whole, scalar(0, np.float32)], whole.astype(np.float32), opset=19, name="to numbers")
 op("CastLike", [ints(3), np.array("")], lambda x, _: x.astype(str), opset=19, name="to strings")
 
+none = np.array([[]] * 2, str)
+op("StringConcat", [none, np.array(["a"])], none, opset=20, name="no elements")
+op("StringSplit", [none], split(none), opset=20, name="no elements")
+op("StringNormalizer", [none[0]], none[0], opset=10, name="no elements", case_change_action="LOWER")
+op("RegexFullMatch", [none], np.zeros((2, 0), bool), opset=20, name="no elements", pattern="a")
+op("Cast", [none], np.zeros((2, 0), np.float32), opset=19, name="no elements", to=1)
+
 # Pieces of unknown strings are compared with strings of the model, and counted.
 nodes = [helper.make_node("StringNormalizer", ["x"], ["lower"], case_change_action="LOWER", stopwords=["the"]),
          helper.make_node("TfIdfVectorizer", ["lower"], ["y"], mode="TF", min_gram_length=1, max_gram_length=1,
