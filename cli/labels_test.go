@@ -133,3 +133,20 @@ func TestStringsForNumbers(t *testing.T) {
 	require.Equal(t, 2, r.code)
 	require.Contains(t, r.errors, `input "x": the file holds strings or uint32[2, 1], the graph wants int64[2]`)
 }
+
+// TestGeneratedStrings runs a graph that computes strings and lists none, with inputs in two layouts: generated strings
+// and those of a file are known to the run.
+func TestGeneratedStrings(t *testing.T) {
+	for _, strides := range []string{"[2, 1]", "[1, 2]"} {
+		path := write(t, "g.json", `{"version": 1, "inputs": [{"name": "x", "dtype": "string", "shape": [2, 2], "strides": `+
+			strides+`}], "nodes": [{"name": "y", "op": "string_concat", "inputs": ["x", "x"]}], `+
+			`"outputs": [{"value": "y", "dtype": "string"}]}`)
+		require.Regexp(t, `strings "\d\d", "\d\d", "\d\d", "\d\d"`, succeed(t, "run", path))
+		succeed(t, "bench", path, "--runs", "1")
+		file, err := os.Create(filepath.Join(t.TempDir(), "x.npy"))
+		require.NoError(t, err)
+		require.NoError(t, npz.WriteStrings(file, []string{"a", "b", "c", "d"}, []int{2, 2}))
+		require.NoError(t, file.Close())
+		require.Contains(t, succeed(t, "run", path, "--input", "x="+file.Name()), `strings "aa", "bb", "cc", "dd"`)
+	}
+}

@@ -98,10 +98,12 @@ func TestStringMistakes(t *testing.T) {
 		constant(`"data": "a"`):              `constant "k": data holds 1`,
 		constant(`"file": "../t.npz"`):       `constant "k": file "../t.npz" is outside the folder of the graph file`,
 		constant(`"data": ["a", "b"]`) + "x": "1:",
-		`{"version": 1, "strings": ["a", "a"], "inputs": [], "nodes": [], "outputs": []}`:                      `1:33: the string "a" occurs twice`,
-		`{"version": 1, "strings": [1], "inputs": [], "nodes": [], "outputs": []}`:                             `1:28: want a string, got a number`,
-		strings.Replace(constant(`"data": ["a", "b"]`), `"nodes"`, `"strings": [], "nodes"`, 1):                `"strings" must come before the constants`,
-		strings.Replace(constant(`"data": ["a", "b"]`), `["k"]}`, `[{"value": "k", "dtype": "int64"}]}`, 1):    `the dtype of an output is inferred: only "string" can be stated, got "int64"`,
+		`{"version": 1, "strings": ["a", "a"], "inputs": [], "nodes": [], "outputs": []}`:                   `1:33: the string "a" occurs twice`,
+		`{"version": 1, "strings": [1], "inputs": [], "nodes": [], "outputs": []}`:                          `1:28: want a string, got a number`,
+		strings.Replace(constant(`"data": ["a", "b"]`), `"nodes"`, `"strings": [], "nodes"`, 1):             `"strings" must come before the constants`,
+		strings.Replace(constant(`"data": ["a", "b"]`), `["k"]}`, `[{"value": "k", "dtype": "int64"}]}`, 1): `the dtype of an output is inferred: only "string" can be stated, got "int64"`,
+		`{"version": 1, "inputs": [{"name": "x", "dtype": "bool", "shape": []}], "nodes": [], ` +
+			`"outputs": [{"value": "x", "dtype": "string"}]}`: `1:98: output "x" has dtype bool: only int64 values can be strings`,
 		`{"version": 1, "inputs": [{"name": "x", "dtype": "strng", "shape": []}], "nodes": [], "outputs": []}`: `unknown dtype "strng"`,
 	} {
 		_, err := graphfile.Read(strings.NewReader(text), kernels.Lookup, graphfile.Options{Name: "g.json", Dir: t.TempDir()})

@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"maps"
 	"sync"
@@ -57,6 +58,38 @@ func (x *Texts) With(tensors ...*Tensor) *Texts {
 		}
 	}
 	return joined
+}
+
+// Keep returns new texts with the list of x, and with the other strings of x whose codes are elements of the tensors,
+// which must be int64. Results of runs that become inputs of the next runs thus keep no strings that have no element.
+// Nil texts stay nil, and a nil tensor has no elements.
+func (x *Texts) Keep(tensors ...*Tensor) *Texts {
+	if x == nil {
+		return nil
+	}
+	kept := &Texts{listed: x.listed}
+	x.lock.RLock()
+	defer x.lock.RUnlock()
+	if len(x.others) == 0 {
+		return kept
+	}
+	kept.others = map[int64]string{}
+	const codeBytes, blockBytes = 8, 64 << 10
+	for _, t := range tensors {
+		if t == nil || t.DType != Int64 {
+			continue
+		}
+		_ = t.EachBlock(blockBytes, func(block []byte) error { // the function returns no error
+			for ; len(block) > 0; block = block[codeBytes:] {
+				code := int64(binary.NativeEndian.Uint64(block))
+				if s, ok := x.others[code]; ok {
+					kept.others[code] = s
+				}
+			}
+			return nil
+		})
+	}
+	return kept
 }
 
 // codeSeed determines the codes of strings that are not listed. It differs between processes, so that nobody can

@@ -240,7 +240,7 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	} else {
 		out, err = binding.Program.Run(ctx, in)
 	}
-	p.setTexts(out, texts)
+	p.setTexts(in, out, texts)
 	return out, binding.withFailed(err)
 }
 
@@ -254,15 +254,29 @@ func (p *Program) textsOf(in map[string]*tensor.Tensor) *tensor.Texts {
 	return texts.With(slices.Collect(maps.Values(in))...)
 }
 
-// setTexts records the strings of a run in the outputs that are codes of strings.
-func (p *Program) setTexts(out map[string]*tensor.Tensor, texts *tensor.Texts) {
+// setTexts records the strings of a run in the outputs that are codes of strings: those of their elements or, for
+// outputs in the memory of an input, all strings, because the input may have further elements.
+func (p *Program) setTexts(in, out map[string]*tensor.Tensor, texts *tensor.Texts) {
 	if texts == nil {
 		return
 	}
+	byStorage := map[*tensor.Storage][]*tensor.Tensor{}
 	for name, labels := range p.sourceGraph().Labels {
-		if labels.IsText() {
-			out[name].SetTexts(texts)
+		if t := out[name]; t != nil && labels.IsText() {
+			byStorage[t.Storage()] = append(byStorage[t.Storage()], t)
 		}
+	}
+	for _, t := range in {
+		if t == nil {
+			continue // the default is used
+		}
+		if list := byStorage[t.Storage()]; len(list) > 0 {
+			t.SetTexts(texts)
+			delete(byStorage, t.Storage())
+		}
+	}
+	for _, list := range byStorage {
+		list[0].SetTexts(texts.Keep(list...))
 	}
 }
 
@@ -286,7 +300,7 @@ func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor
 		return err
 	}
 	texts := p.textsOf(in)
-	defer p.setTexts(out, texts)
+	defer p.setTexts(in, out, texts)
 	if binding.parts == nil {
 		return binding.withFailed(binding.Program.RunIntoNamed(ctx, in, out))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/graphfile"
 	"github.com/graphrun/graphrun/internal/graphtest/networks"
+	"github.com/graphrun/graphrun/internal/testsize"
 	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/op"
 	"github.com/graphrun/graphrun/passes"
@@ -232,6 +233,9 @@ func TestBindingIsFound(t *testing.T) {
 		}
 	})
 	assert.Zero(t, least)
+	if testsize.Race {
+		t.Skip("under the race detector a sync.Pool forgets what it is given now and then")
+	}
 	out, err := p.Run(t.Context(), in)
 	require.NoError(t, err)
 	assert.Zero(t, testing.AllocsPerRun(20, func() {

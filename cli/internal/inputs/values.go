@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"unsafe"
 
 	"github.com/graphrun/graphrun"
@@ -71,12 +72,15 @@ func (s Sources) ReadValues(g *graph.Graph, given *Arrays) (*Set, error) {
 	return set, nil
 }
 
-// value reads array a for input v, or generates a tensor if a is empty. Strings are encoded by the labels of the input,
-// and added to set. integers returns the possible values of the integers of a generated input.
+// value reads array a for input v, or generates a tensor if a is empty. Strings are encoded by the labels of the
+// input. integers returns the possible values of the integers of a generated input.
 func (s Sources) value(set *Set, v *graph.Value, a array, labels graph.Labels,
 	integers func(*graph.Value) []int64) (t *tensor.Tensor, err error) {
 	defer tensor.CatchMemory(&err)
 	if a.read == nil {
+		if labels.IsText() && len(labels.Texts.List()) == 0 {
+			return generateTexts(v.Meta, s.Seed, v.Name, integers(v), labels)
+		}
 		return generate(v.Meta, s.Seed, v.Name, integers(v)), nil
 	}
 	if t, err = a.read(); err != nil {
@@ -164,7 +168,23 @@ func withMeta(t *tensor.Tensor, meta tensor.Meta) (_ *tensor.Tensor, err error) 
 	}
 	out := tensor.Empty(meta)
 	tensor.CopyElements(out, t)
+	out.SetTexts(t.Texts())
 	return out, nil
+}
+
+// generateTexts returns a tensor of strings: the decimal numbers of the integers that [generate] chooses.
+func generateTexts(meta tensor.Meta, seed uint64, name string, integers []int64, labels graph.Labels) (
+	*tensor.Tensor, error) {
+	numbers := tensor.Data[int64](generate(tensor.New(tensor.Int64, meta.Shape...), seed, name, integers))
+	list := make([]string, len(numbers))
+	for i, number := range numbers {
+		list[i] = strconv.FormatInt(number, 10)
+	}
+	t, err := labels.Encode(list, meta.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	return withMeta(t, meta)
 }
 
 // generate returns a tensor of random elements. An element depends on the seed, the name of the input and the element's

@@ -23,6 +23,9 @@ func (a *matchAttrs) Check() error {
 }
 
 func (a *matchAttrs) compile() (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(a.Pattern); err != nil { // such as "a)|(?:b", which the group below would complete
+		return nil, err
+	}
 	return regexp.Compile(`\A(?:` + a.Pattern + `)\z`)
 }
 

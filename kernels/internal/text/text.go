@@ -13,6 +13,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
@@ -247,10 +248,9 @@ func split(s, delimiter string, maxSplit *int) []string {
 	case limit < 0:
 		return strings.Fields(s)
 	}
-	const space = " \t\n\v\f\r"
 	var pieces []string
-	for s = strings.TrimLeft(s, space); s != ""; s = strings.TrimLeft(s, space) {
-		end := strings.IndexAny(s, space)
+	for s = strings.TrimLeftFunc(s, unicode.IsSpace); s != ""; s = strings.TrimLeftFunc(s, unicode.IsSpace) {
+		end := strings.IndexFunc(s, unicode.IsSpace)
 		if end < 0 || len(pieces) == limit {
 			return append(pieces, s)
 		}
@@ -298,7 +298,11 @@ var ToNumber = define(graph.SchemaOf[*toNumberAttrs](), graph.Semantics{
 	var wide []*tensor.Tensor
 	var err error
 	if dtype.IsFloat() || dtype == tensor.Bool {
-		wide, err = mapTexts(c, in[0], parseFloat)
+		bits := 32 // a float32 that is rounded once: the text of another float32 gives this float32 back
+		if dtype == tensor.Float64 {
+			bits = 64
+		}
+		wide, err = mapTexts(c, in[0], func(s string) (float64, error) { return parseFloat(s, bits) })
 	} else {
 		wide, err = mapTexts(c, in[0], func(s string) (int64, error) { return parseInt(s, dtype) })
 	}
@@ -308,10 +312,10 @@ var ToNumber = define(graph.SchemaOf[*toNumberAttrs](), graph.Semantics{
 	return []*tensor.Tensor{kit.CopyTo(c.ctx, wide[0], meta)}, nil
 })
 
-// parseFloat returns the number that a string represents.
-func parseFloat(s string) (float64, error) {
+// parseFloat returns the number of 32 or 64 bits that a string represents.
+func parseFloat(s string, bits int) (float64, error) {
 	trimmed := strings.TrimSpace(s)
-	number, err := strconv.ParseFloat(trimmed, 64)
+	number, err := strconv.ParseFloat(trimmed, bits)
 	isText := strings.ContainsAny(trimmed, "_xXpP") // forms of Go
 	if isText || err != nil && !math.IsInf(number, 0) {
 		return 0, fmt.Errorf("the string %.40q is not a number", s)
@@ -331,7 +335,7 @@ func parseInt(s string, dtype tensor.DType) (int64, error) {
 	} else if number, err := strconv.ParseInt(trimmed, 10, bits); err == nil {
 		return number, nil
 	}
-	number, err := parseFloat(s)
+	number, err := parseFloat(s, 64)
 	if err != nil {
 		return 0, err
 	}

@@ -64,6 +64,8 @@ func TestMistakes(t *testing.T) {
 	}
 	_, _, err := run("string_full_match", graph.Attrs{"pattern": "(a"}, "a")
 	require.ErrorContains(t, err, "missing closing )")
+	_, _, err = run("string_full_match", graph.Attrs{"pattern": "a)|(?:b"}, "a")
+	require.ErrorContains(t, err, "unexpected )")
 
 	op := kernels.Lookup("string_split")
 	attrs, err := op.Schema.Decode(nil, nil)
@@ -107,4 +109,26 @@ func TestLetters(t *testing.T) {
 	require.Equal(t, []int{0}, out[0].Shape)
 	_, _, err = run("string_normalize", graph.Attrs{"case": "title"}, "a")
 	require.ErrorContains(t, err, "none")
+}
+
+// TestSpace: with and without a limit, a string is divided at the same white space.
+func TestSpace(t *testing.T) {
+	for _, attrs := range []graph.Attrs{nil, {"maxsplit": 9}} {
+		out, texts, err := run("string_split", attrs, " a\u00a0b\tc\u3000 ")
+		require.NoError(t, err)
+		var pieces []string
+		for _, code := range tensor.Data[int64](out[0]) {
+			piece, _ := texts.Text(code)
+			pieces = append(pieces, piece)
+		}
+		require.Equal(t, []string{"a", "b", "c"}, pieces)
+	}
+}
+
+// TestFloats: a decimal slightly above the middle of two float32 is rounded up, although the float64 next to it is the
+// middle.
+func TestFloats(t *testing.T) {
+	out, _, err := run("string_to_number", graph.Attrs{"dtype": tensor.Float32}, "1.00000005960464477539062500001")
+	require.NoError(t, err)
+	require.Equal(t, []float32{1 + 0x1p-23}, tensor.Data[float32](out[0]))
 }
