@@ -5757,8 +5757,9 @@ func Normalize(input *graph.Value, attrs ...NormalizeAttrs) *graph.Value {
 
 // NumberToString is the op number_to_string.
 //
-// Formats each number of self as the shortest decimal number that has the value: plain between 1e-4 and 1e16,
-// else with an exponent. Infinities are `INF` and `-INF`, booleans `1` and `0`.
+// Formats each number of self as the shortest decimal number that has the value in float32 (float64: in
+// float64): plain between 1e-4 and 1e16, else with an exponent. Infinities are `INF` and `-INF`, booleans `1`
+// and `0`.
 func NumberToString(self *graph.Value) *graph.Value {
 	return node("number_to_string", 1, nil, self)[0]
 }

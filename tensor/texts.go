@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"maps"
+	"slices"
 	"sync"
 )
 
@@ -42,6 +43,14 @@ func (x *Texts) List() []string {
 		return nil
 	}
 	return x.listed.list
+}
+
+// HasListOf reports whether x and other have the same list, so that the same codes stand for the same strings.
+func (x *Texts) HasListOf(other *Texts) bool {
+	if x == nil || other == nil {
+		return x == other
+	}
+	return x.listed == other.listed || slices.Equal(x.List(), other.List())
 }
 
 // With returns new texts with the list of x and with the strings of tensors ([Tensor.Texts]) that are not listed.

@@ -106,8 +106,8 @@ func Join(runs []*Run) (in map[string]*tensor.Tensor, err error) {
 			parts[i] = run.In[name]
 			data = data[copy(data, run.In[name].Storage().Bytes()[:run.In[name].Bytes()]):]
 		}
-		if texts := first.Texts(); texts != nil {
-			joined.SetTexts(texts.With(parts...))
+		if i := slices.IndexFunc(parts, func(t *tensor.Tensor) bool { return t.Texts() != nil }); i >= 0 {
+			joined.SetTexts(parts[i].Texts().With(parts...))
 		}
 		in[name] = joined
 	}

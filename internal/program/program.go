@@ -226,6 +226,9 @@ func (p *Program) addPins() error {
 func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
 	defer machine.CollectIfDue()
 	p, in, err := p.forInputs(in)
+	if err == nil {
+		in, err = p.withOwnCodes(in)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +245,36 @@ func (p *Program) Run(ctx context.Context, in map[string]*tensor.Tensor) (map[st
 	}
 	p.setTexts(in, out, texts)
 	return out, binding.withFailed(err)
+}
+
+// withOwnCodes returns the inputs, with codes of this graph in place of those of another one, such as the model whose
+// output the input was.
+func (p *Program) withOwnCodes(in map[string]*tensor.Tensor) (map[string]*tensor.Tensor, error) {
+	g := p.sourceGraph()
+	if g == nil || g.Texts == nil { // a nil graph: the program was not compiled, and the run fails
+		return in, nil
+	}
+	var own map[string]*tensor.Tensor // a copy, once an input differs
+	for name, t := range in {
+		labels := g.Labels[name]
+		if !labels.IsText() || t.Texts() == nil || g.Texts.HasListOf(t.Texts()) {
+			continue
+		}
+		list, err := graph.Labels{Texts: t.Texts()}.Decode(t)
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+		if own == nil {
+			own = maps.Clone(in)
+		}
+		if own[name], err = labels.Encode(list, t.Shape...); err != nil {
+			return nil, fmt.Errorf("input %q: %w", name, err)
+		}
+	}
+	if own == nil {
+		own = in
+	}
+	return own, nil
 }
 
 // textsOf returns the strings of a run with the given inputs: those of the graph, and those of the inputs. It returns
@@ -285,6 +318,9 @@ func (p *Program) setTexts(in, out map[string]*tensor.Tensor, texts *tensor.Text
 func (p *Program) RunInto(ctx context.Context, in, out map[string]*tensor.Tensor) error {
 	defer machine.CollectIfDue()
 	p, in, err := p.forInputs(in)
+	if err == nil {
+		in, err = p.withOwnCodes(in)
+	}
 	if err != nil {
 		return err
 	}

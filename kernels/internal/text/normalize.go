@@ -89,17 +89,18 @@ var Normalize = define(graph.SchemaOf[*normalizeAttrs](), graph.Semantics{
 		}
 	}
 	var kept []int64
-	isKept, err := mapTexts(c, in[0], func(s string) (bool, error) { return !stopwords[compared(s)], nil })
+	isStopword := map[int64]bool{} // by code
+	normalized, err := mapTexts(c, in[0], func(code int64, s string) (int64, error) {
+		isStopword[code] = stopwords[compared(s)]
+		return c.code(changed(s)), nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	normalized, err := mapTexts(c, in[0], func(s string) (int64, error) { return c.code(changed(s)), nil })
-	if err != nil {
-		return nil, err
-	}
-	for i, keeps := range kit.SliceOf[bool](isKept[0].Storage().Bytes(), 0, isKept[0].Numel()) {
-		if keeps {
-			kept = append(kept, c.codesOf(normalized[0])[i])
+	codes := c.codesOf(in[0])
+	for i, code := range c.codesOf(normalized[0]) {
+		if !isStopword[codes[i]] {
+			kept = append(kept, code)
 		}
 	}
 	if len(kept) == 0 && c.HasOperand(1) {

@@ -111,8 +111,9 @@ func (c call) codesOf(t *tensor.Tensor) []int64 {
 	return kit.SliceOf[int64](t.Storage().Bytes(), t.Offset*codeBytes, t.Numel())
 }
 
-// mapTexts returns a tensor of the results of f for each string of t. f is called once for each distinct string.
-func mapTexts[T tensor.Element](c call, t *tensor.Tensor, f func(s string) (T, error)) ([]*tensor.Tensor, error) {
+// mapTexts returns a tensor of the results of f for each string of t. f is called once for each distinct code.
+func mapTexts[T tensor.Element](c call, t *tensor.Tensor, f func(code int64, s string) (T, error)) (
+	[]*tensor.Tensor, error) {
 	out := tensor.Empty(tensor.New(tensor.DTypeOf[T](), t.Shape...))
 	results, known := kit.SliceOf[T](out.Storage().Bytes(), 0, out.Numel()), map[int64]T{}
 	for i, code := range c.codesOf(t) {
@@ -121,7 +122,7 @@ func mapTexts[T tensor.Element](c call, t *tensor.Tensor, f func(s string) (T, e
 			interrupt.Check(c.ctx)
 			s, err := c.text(i, code)
 			if err == nil {
-				result, err = f(s)
+				result, err = f(code, s)
 			}
 			if err != nil {
 				return nil, err
@@ -202,13 +203,13 @@ var Split = define(graph.SchemaOf[*splitAttrs](), graph.Semantics{
 		outline(tensor.Int64, sizes...)}, checkCodes(c, "string_split", 0)
 }, func(c call, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
 	attrs, lists, longest := kit.Attrs[*splitAttrs](c.Call), map[int64][]int64{}, 0
-	counts, err := mapTexts(c, in[0], func(s string) (int64, error) {
+	counts, err := mapTexts(c, in[0], func(code int64, s string) (int64, error) {
 		pieces := split(s, attrs.Delimiter, attrs.MaxSplit)
 		codes := make([]int64, len(pieces))
 		for i, piece := range pieces {
 			codes[i] = c.code(piece)
 		}
-		lists[c.code(s)], longest = codes, max(longest, len(codes))
+		lists[code], longest = codes, max(longest, len(codes))
 		return int64(len(codes)), nil
 	})
 	if err != nil {
@@ -222,12 +223,8 @@ var Split = define(graph.SchemaOf[*splitAttrs](), graph.Semantics{
 	out := tensor.Empty(meta)
 	results, padding := kit.SliceOf[int64](out.Storage().Bytes(), 0, out.Numel()), c.code("")
 	for i, code := range c.codesOf(in[0]) {
-		s, err := c.text(i, code)
-		if err != nil {
-			return nil, err
-		}
 		row := results[i*longest : (i+1)*longest]
-		for k := copy(row, lists[c.code(s)]); k < longest; k++ {
+		for k := copy(row, lists[code]); k < longest; k++ {
 			row[k] = padding
 		}
 	}
@@ -272,7 +269,7 @@ var FullMatch = define(graph.SchemaOf[*matchAttrs](), graph.Semantics{
 	if err != nil {
 		return nil, err
 	}
-	return mapTexts(c, in[0], func(s string) (bool, error) { return pattern.MatchString(s), nil })
+	return mapTexts(c, in[0], func(_ int64, s string) (bool, error) { return pattern.MatchString(s), nil })
 })
 
 type toNumberAttrs struct {
@@ -302,9 +299,9 @@ var ToNumber = define(graph.SchemaOf[*toNumberAttrs](), graph.Semantics{
 		if dtype == tensor.Float64 {
 			bits = 64
 		}
-		wide, err = mapTexts(c, in[0], func(s string) (float64, error) { return parseFloat(s, bits) })
+		wide, err = mapTexts(c, in[0], func(_ int64, s string) (float64, error) { return parseFloat(s, bits) })
 	} else {
-		wide, err = mapTexts(c, in[0], func(s string) (int64, error) { return parseInt(s, dtype) })
+		wide, err = mapTexts(c, in[0], func(_ int64, s string) (int64, error) { return parseInt(s, dtype) })
 	}
 	if err != nil {
 		return nil, err
@@ -355,8 +352,8 @@ func parseInt(s string, dtype tensor.DType) (int64, error) {
 // FromNumber formats numbers, as ONNX's Cast does.
 var FromNumber = define(kit.NoAttrs, graph.Semantics{
 	Name: "number_to_string",
-	Doc: "Formats each number of self as the shortest decimal number that has the value: plain between 1e-4 and 1e16, else " +
-		"with an exponent. Infinities are `INF` and `-INF`, booleans `1` and `0`.",
+	Doc: "Formats each number of self as the shortest decimal number that has the value in float32 (float64: in float64): " +
+		"plain between 1e-4 and 1e16, else with an exponent. Infinities are `INF` and `-INF`, booleans `1` and `0`.",
 	Params:   []graph.Param{kit.Self},
 	Examples: kit.OneExample(kit.F32(2, 3), nil),
 }, elementwise(func(c *graph.Call) (tensor.DType, error) {
