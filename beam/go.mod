@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/apache/beam/sdks/v2 v2.77.0
 	github.com/google/uuid v1.6.0
-	github.com/graphrun/graphrun v0.0.0-20261201015914-748e6be831da
+	github.com/graphrun/graphrun v0.0.0-20261201055947-ddeff3974192
 	github.com/stretchr/testify v1.12.1
 )
 

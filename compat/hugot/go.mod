@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gomlx/gomlx v0.26.0
-	github.com/graphrun/graphrun v0.0.0-20261201015914-748e6be831da
+	github.com/graphrun/graphrun v0.0.0-20261201055947-ddeff3974192
 	github.com/knights-analytics/hugot v0.6.1
 )
 

@@ -2,4 +2,4 @@ module github.com/graphrun/graphrun/compat/onnxruntime
 
 go 1.26.0
 
-require github.com/graphrun/graphrun v0.0.0-20261201015914-748e6be831da
+require github.com/graphrun/graphrun v0.0.0-20261201055947-ddeff3974192
