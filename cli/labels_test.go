@@ -65,6 +65,7 @@ maps  float32  [3,2]  strides [2,1]  maps {a: 2, b: 1}, {a: -0, b: 1}, {a: 1, b:
 	want := []string{"go", "stop", "_Unused", "stop", "stop", "stop"}
 	require.Equal(t, want, doc.Outputs[0].Strings)
 	require.Nil(t, doc.Outputs[0].Maps)
+	require.Nil(t, doc.Outputs[0].Min)
 	require.Len(t, doc.Outputs[1].Maps, 3)
 	require.Equal(t, 2.0, *doc.Outputs[1].Maps[0]["a"])
 	out, err := npz.ReadFile(outPath)

@@ -289,9 +289,9 @@ type OutputDoc struct {
 	DType   string   `json:"dtype" of:"dtype" doc:"The dtype."`
 	Shape   []int    `json:"shape" doc:"The sizes of the dimensions."`
 	Strides []int    `json:"strides" doc:"The strides in elements."`
-	Min     *float64 `json:"min" doc:"The least element; null if it is not finite."`
-	Max     *float64 `json:"max" doc:"The greatest element; null if it is not finite."`
-	Mean    *float64 `json:"mean" doc:"The mean of the elements; null if it is not finite."`
+	Min     *float64 `json:"min" doc:"The least element; null if it is not finite, and for strings."`
+	Max     *float64 `json:"max" doc:"The greatest element; null if it is not finite, and for strings."`
+	Mean    *float64 `json:"mean" doc:"The mean of the elements; null if it is not finite, and for strings."`
 
 	Strings []string              `json:"strings,omitzero" doc:"The strings that the elements stand for, in row-major order."`
 	Maps    []map[string]*float64 `json:"maps,omitzero" doc:"The maps that the rows stand for; a value that is not finite is null."`
@@ -375,6 +375,9 @@ func documentOf(g *graph.Graph, out map[string]*tensor.Tensor, keepGoing bool, m
 func (o *OutputDoc) addLabels(labels graph.Labels, t *tensor.Tensor) {
 	if labels.IsText() && labels.Each(t, func(int, string) error { return nil }) != nil {
 		labels.Texts = nil
+	}
+	if labels.IsText() { // codes have no order
+		o.Min, o.Max, o.Mean = nil, nil, nil
 	}
 	o.labels, o.values = labels, t
 }
