@@ -108,3 +108,48 @@ func TestAsGraphrun(t *testing.T) {
 	t.Logf("%d values, %d of them not row-major", values, permuted)
 	require.Greater(t, permuted, values/10)
 }
+
+// TestWorkedExamples: the numbers of well-known worked examples of TensorIterator: effective strides, permutations,
+// ambiguous formats, dense layouts and coalesced loops.
+func TestWorkedExamples(t *testing.T) {
+	for _, c := range []struct {
+		in              []Meta
+		effective       [][]int
+		perm            []int
+		result, strides []int
+	}{
+		{[]Meta{channelsLast([]int{2, 3, 4, 5}), rowMajor([]int{3, 4, 5})}, [][]int{{60, 1, 15, 3}, {0, 20, 5, 1}},
+			[]int{1, 3, 2, 0}, []int{2, 3, 4, 5}, []int{60, 1, 15, 3}},
+		{[]Meta{{[]int{2, 3, 1, 1}, []int{3, 1, 3, 3}}, rowMajor([]int{3, 1, 1})}, [][]int{{3, 1, 3, 3}, {0, 1, 1, 1}},
+			[]int{1, 3, 2, 0}, []int{2, 3, 1, 1}, []int{3, 1, 3, 3}},
+		{[]Meta{{[]int{2, 3, 1, 1}, []int{3, 1, 3, 3}}, {[]int{3, 1, 3}, []int{1, 3, 3}}}, [][]int{{3, 1, 3, 0}, {0, 1, 3, 3}},
+			[]int{1, 2, 3, 0}, []int{2, 3, 1, 3}, []int{9, 1, 3, 3}},
+	} {
+		shape, err := broadcast(c.in)
+		require.NoError(t, err)
+		require.Equal(t, c.result, shape)
+		var operands [][]int
+		for _, m := range c.in {
+			operands = append(operands, effective(m, shape))
+		}
+		require.Equal(t, c.effective, operands)
+		require.Equal(t, c.perm, perm(shape, operands))
+		out, err := pointwise(c.in)
+		require.NoError(t, err)
+		require.Equal(t, c.strides, out.Strides)
+	}
+
+	ambiguous := []Meta{{[]int{2, 1, 4, 4}, []int{16, 16, 4, 1}}, {[]int{2, 4, 1, 1}, []int{4, 1, 1, 1}}}
+	for _, m := range ambiguous {
+		require.True(t, m.isRowMajor() && m.isChannelsLast(), m)
+	}
+	transposed := Meta{[]int{3, 4}, []int{1, 3}}
+	require.True(t, transposed.isDense() && !transposed.isRowMajor())
+	require.False(t, Meta{[]int{4, 2, 3}, []int{8, 3, 1}}.isDense()) // 2*3 elements are 8 apart
+
+	// A copy of row-major [1, 64, 5, 4] to channels last: two of the four dimensions remain.
+	from := rowMajor([]int{1, 64, 5, 4})
+	l := loopOf(channelsLast(from.Shape), []*Value{{Meta: from}})
+	require.Equal(t, []int{64, 20}, l.sizes)
+	require.Equal(t, [][]int{{1, 64}, {20, 1}}, l.strides)
+}
