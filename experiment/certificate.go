@@ -338,8 +338,9 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 	}
 	solution := c.Solution
 	verdict := &Verdict{Optimal: solution.Cost == solution.Bound, Prices: len(c.Profile.Prices),
-		CostNS: float64(solution.Cost) / pricing.PSPerNS, BoundNS: float64(solution.Bound) / pricing.PSPerNS, Strategy: c.Options.Strategy, Digest: c.Graph.Digest,
-		Sizes: c.sizes(), Variables: len(problem.Variables), Factors: len(problem.Factors)}
+		CostNS: float64(solution.Cost) / pricing.PSPerNS, BoundNS: float64(solution.Bound) / pricing.PSPerNS, Strategy: c.Options.Strategy,
+		Digest: c.Graph.Digest,
+		Sizes:  c.sizes(), Variables: len(problem.Variables), Factors: len(problem.Factors)}
 	if c.Copies != nil {
 		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
 			return nil, fmt.Errorf("copies: %w", err)

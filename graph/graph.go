@@ -218,8 +218,9 @@ func (g *Graph) BoundSizes() map[string]int {
 // Clone returns a copy of the graph that has its own nodes and values. It shares ops, attributes, metas and the data of
 // constants with g.
 func (g *Graph) Clone() *Graph {
-	copied := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, Labels: g.Labels, Texts: g.Texts, Metadata: g.Metadata,
-		sizes: g.sizes, symbolicState: g.symbolicState, nameSerial: g.nameSerial, assumed: g.assumed, warnings: g.warnings,
+	copied := &Graph{Name: g.Name, lookup: g.lookup, Symbols: g.Symbols, Labels: g.Labels, Texts: g.Texts,
+		Metadata: g.Metadata, sizes: g.sizes, symbolicState: g.symbolicState, nameSerial: g.nameSerial,
+		assumed: g.assumed, warnings: g.warnings,
 		valueCount: g.valueCount, nodeCount: g.nodeCount, places: g.places, packedFrom: g.packedFrom,
 		rejected: maps.Clone(g.rejected), folded: g.folded, ctx: g.ctx,
 		Nodes: make([]*Node, len(g.Nodes))}

@@ -47,8 +47,8 @@ func (l *loader) readInput(offset int) error {
 		v, err := l.draft.Input(decl.name, decl.parsed)
 		if err == nil {
 			l.places.setValue(v, offset)
-			if isText && l.depth == 0 {
-				l.strings.inputs[decl.name] = true
+			if isText {
+				l.label(decl.name)
 			}
 			return nil
 		}
@@ -282,7 +282,7 @@ func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int
 	}
 	var code func(string) int64 // nil for numbers
 	if isText {
-		code = l.strings.code
+		code = l.texts.Enlist
 	}
 	declared, err := decl.parsed.Type(nil)
 	if err != nil {
@@ -307,7 +307,7 @@ func (l *loader) constData(decl *valueDecl) (t *tensor.Tensor, mistakeOffset int
 		return nil, mistakeOffset, err
 	}
 	if t, err = withLayout(t, meta); isText && err == nil {
-		l.strings.constants = append(l.strings.constants, t)
+		t.SetTexts(l.texts)
 	}
 	return t, decl.offset, err
 }
@@ -356,7 +356,7 @@ func (l *loader) readDataFile(decl *valueDecl, meta tensor.Meta, isText bool) (*
 	if isText && isStringsOf(foundMeta, meta.Shape) {
 		array, err := read()
 		if err == nil {
-			array, err = l.strings.encodeFile(array, meta.Shape)
+			array, err = l.encodeFile(array, meta.Shape)
 		}
 		return array, withFileName(err, path, decl.file)
 	}

@@ -21,7 +21,8 @@ import (
 //
 //	[[1, 2], [3, "NaN"]] or [1, 2, 3, "NaN"]    float32 of shape [2, 2]
 //	[[1, 0.5], [0, -1]]                         complex64 of shape [2]: 1+0.5i and -1i
-func parseData(raw []byte, base int, meta tensor.Meta, code func(s string) int64) (t *tensor.Tensor, mistakeOffset int, err error) {
+func parseData(raw []byte, base int, meta tensor.Meta, code func(s string) int64) (t *tensor.Tensor,
+	mistakeOffset int, err error) {
 	var firstErr error
 	firstOffset := base
 	fail := func(offset int, err error) {
@@ -52,7 +53,7 @@ type dataReader struct {
 	isMixed   bool                 // a list has both lists and numbers as members
 	isNested  bool                 // the outermost list holds lists
 	outerLen  int                  // number of members of the outermost list
-	raggedErr error                // the error of the first list whose length does not match the shape; nil if there is none
+	raggedErr error                // the error of the first list whose length does not match the shape, or nil
 }
 
 // readList reads a number, or a list of lists or numbers, at the given nesting depth. memberCount is the number of

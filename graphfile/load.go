@@ -25,6 +25,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/tensor"
 )
 
 // Options configure [Read] and [Parse]. The zero Options read a graph without constants in other files.
@@ -108,9 +109,11 @@ func parse(r io.Reader, lookup graph.Lookup, o Options, unavailable map[*graph.V
 		defer openFiles.close()
 		l.openConst = openFiles.open
 	}
-	l.strings = newStringTable()
+	l.texts = &tensor.Texts{}
 	l.parse()
-	l.labelStrings()
+	if len(l.texts.List())+len(l.graph.Labels) > 0 {
+		l.graph.Texts = l.texts
+	}
 	if len(l.errs) > 0 {
 		l.addNodeMistakes()
 		l.errs.Sort()

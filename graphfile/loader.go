@@ -54,7 +54,7 @@ type loader struct {
 	outputs         []rawOutput
 	outputsOffset   int // offset of the key "outputs"
 
-	strings *stringTable // of the file
+	texts *tensor.Texts // the strings of the file, also of graphs that are attributes
 
 	operandBuffer []graph.Arg                // the operands of the current node
 	unusedArgs    []graph.Arg                // the unused part of a block of operands: see argBlock
@@ -240,8 +240,8 @@ func (l *loader) readOutput(offset int) error {
 		raw.out.Name = raw.value
 	}
 	switch {
-	case dtype == textType && l.depth == 0:
-		l.strings.outputs[raw.out.Name] = true
+	case dtype == textType:
+		l.label(raw.out.Name)
 	case dtype != "" && dtype != textType:
 		l.failAt(dtypeOffset, "the dtype of an output is inferred: only %q can be stated, got %q", textType, dtype)
 	}

@@ -381,7 +381,7 @@ func (l *loader) resolveOutputs() {
 			continue
 		case isDuplicate:
 			l.failAt(raw.offset, "two outputs are named %q", raw.out.Name)
-		case l.depth == 0 && l.strings.outputs[raw.out.Name] && value.Meta.DType != tensor.Int64 &&
+		case l.graph.Labels[raw.out.Name].IsText() && value.Meta.DType != tensor.Int64 &&
 			value.Meta.DType != tensor.Invalid: // otherwise the value has a mistake of its own
 			l.failAt(raw.offset, "output %q has dtype %v: only int64 values can be strings", raw.out.Name, value.Meta.DType)
 		}

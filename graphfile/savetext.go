@@ -131,8 +131,8 @@ func (s *saver) writeAttr(value any) error {
 	return fmt.Errorf("a %T cannot be written", value)
 }
 
-// writeData writes a constant's elements, numbers or strings, as nested lists. The text of each element is the shortest text from which the
-// element can be read exactly.
+// writeData writes a constant's elements, numbers or strings, as nested lists. The text of each element is the shortest
+// text from which the element can be read exactly.
 func writeData(b *bytes.Buffer, t *tensor.Tensor) {
 	writeElement := elementWriter(t)
 	// writeFrom writes the elements along dimension dim and all later dimensions. distance is the distance of the first

@@ -2,7 +2,6 @@ package graphfile
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -24,41 +23,18 @@ import (
 // textType is the dtype of strings in files.
 const textType = "string"
 
-// stringTable has the strings of a file, also those of graphs that are attributes.
-type stringTable struct {
-	list            []string
-	codes           map[string]int64
-	constants       []*tensor.Tensor
-	inputs, outputs map[string]bool // names
-}
-
-func newStringTable() *stringTable {
-	return &stringTable{codes: map[string]int64{}, inputs: map[string]bool{}, outputs: map[string]bool{}}
-}
-
-// code returns the code of a string.
-func (table *stringTable) code(s string) int64 {
-	code, ok := table.codes[s]
-	if !ok {
-		code = int64(len(table.list))
-		table.codes[s], table.list = code, append(table.list, s)
-	}
-	return code
-}
-
 // readStrings reads the section "strings".
 func (l *loader) readStrings(offset int) error {
-	if len(l.strings.constants) > 0 {
+	if len(l.texts.List()) > 0 {
 		l.failAt(offset, "\"strings\" must come before the constants that have strings")
 	}
 	return l.scan.array(func(offset int) error {
 		var s string
-		firstErrIndex := len(l.errs)
+		firstErrIndex, before := len(l.errs), len(l.texts.List())
 		err := l.scan.stringTo(&s)
-		if _, known := l.strings.codes[s]; known && len(l.errs) == firstErrIndex {
+		if l.texts.Enlist(s); len(l.texts.List()) == before && len(l.errs) == firstErrIndex {
 			l.failAt(offset, "the string %q occurs twice", s)
 		}
-		l.strings.code(s)
 		return err
 	})
 }
@@ -72,33 +48,26 @@ func parseDType(name string) (dtype tensor.DType, isText bool, err error) {
 	return dtype, false, err
 }
 
-// labelStrings gives the strings of the file to the graph, its inputs and outputs, and its constants of strings.
-func (l *loader) labelStrings() {
-	table := l.strings
-	if len(table.list)+len(table.inputs)+len(table.outputs) == 0 {
+// label records that an input or an output of the file is strings. Inputs and outputs of other graphs have no labels.
+func (l *loader) label(name string) {
+	if l.depth > 0 {
 		return
 	}
-	l.graph.Texts = tensor.NewTexts(table.list)
-	l.graph.Labels = map[string]graph.Labels{}
-	for _, names := range []map[string]bool{table.inputs, table.outputs} {
-		for name := range maps.Keys(names) {
-			l.graph.Labels[name] = graph.Labels{Texts: l.graph.Texts}
-		}
+	if l.graph.Labels == nil {
+		l.graph.Labels = map[string]graph.Labels{}
 	}
-	for _, t := range table.constants {
-		t.SetTexts(l.graph.Texts)
-	}
+	l.graph.Labels[name] = graph.Labels{Texts: l.texts}
 }
 
 // encodeFile returns the codes of strings that a file holds, as numpy's dtypes U and S.
-func (table *stringTable) encodeFile(array *tensor.Tensor, shape []int) (*tensor.Tensor, error) {
+func (l *loader) encodeFile(array *tensor.Tensor, shape []int) (*tensor.Tensor, error) {
 	list, err := npz.Strings(array)
 	if err != nil {
 		return nil, err
 	}
 	codes := make([]int64, len(list))
 	for i, s := range list {
-		codes[i] = table.code(s)
+		codes[i] = l.texts.Enlist(s)
 	}
 	return tensor.FromSlice(codes, shape...)
 }

@@ -20,7 +20,7 @@ func isGraph(s *graph.Schema, name string) bool {
 func (l *loader) subgraph(raw []byte, offset int) *graph.Graph {
 	sub := newLoader(l.source, l.lookup, raw)
 	sub.ctx, sub.baseOffset, sub.depth, sub.openConst = l.ctx, offset, l.depth+1, l.openConst
-	sub.strings = l.strings
+	sub.texts = l.texts
 	if l.depth == maxNesting {
 		l.failAt(offset, "graphs are nested more than %d deep", maxNesting)
 		return sub.graph

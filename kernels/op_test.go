@@ -66,7 +66,8 @@ func checkContract(t *testing.T, op *graph.Op) {
 	runsGraphs := op.Schema != nil && slices.ContainsFunc(op.Schema.Fields, func(f graph.Field) bool {
 		return strings.Contains(f.Type, "graph")
 	})
-	if op.Schema == nil || op.Infer == nil || op.Ref == nil && op.NoRef == "" || len(op.Examples) == 0 && !runsGraphs && op.Name != "raise" {
+	hasExamples := len(op.Examples) > 0 || runsGraphs || op.Name == "raise"
+	if op.Schema == nil || op.Infer == nil || op.Ref == nil && op.NoRef == "" || !hasExamples {
 		t.Fatal("lacks a schema, Infer, Ref or examples")
 	}
 	if op.Compile == nil && op.Decompose == nil && op.RunDynamic == nil && op.TakenBranch == nil && op.Kind != graph.View {

@@ -35,6 +35,7 @@ var stringOperators = map[string]bool{
 	"SpaceToDepth": true, "StringConcat": true, "StringNormalizer": true, "ai.onnx.ml.ArrayFeatureExtractor": true,
 	// The int64 results are numbers, or the converter marks the results that are codes.
 	"If": false, "Loop": false, "Equal": false, "Shape": false, "Size": false,
-	"Cast": false, "CastLike": false, "StringSplit": false, "RegexFullMatch": false, "TfIdfVectorizer": false, "ai.onnx.ml.LabelEncoder": false,
+	"Cast": false, "CastLike": false, "StringSplit": false, "RegexFullMatch": false, "TfIdfVectorizer": false,
+	"ai.onnx.ml.LabelEncoder":   false,
 	"ai.onnx.ml.CategoryMapper": false, "ai.onnx.ml.OneHotEncoder": false, "ai.onnx.ml.DictVectorizer": false,
 	"ai.onnx.ml.CastMap": false}

@@ -61,8 +61,8 @@ func ReadPrices(r io.Reader) (*Prices, error) {
 func checkPrices(list []LabelPrice) error {
 	for i, price := range list {
 		if price.PredictedNS <= 0 || !isFactor(price.MeasuredNS/price.PredictedNS) {
-			return fmt.Errorf("prices[%d], node %q: measured_ns %g and predicted_ns %g: want positive times with a ratio up to %g",
-				i, price.Node, price.MeasuredNS, price.PredictedNS, float64(maxFactor))
+			return fmt.Errorf("prices[%d], node %q: measured_ns %g and predicted_ns %g: want positive times with a "+
+				"ratio up to %g", i, price.Node, price.MeasuredNS, price.PredictedNS, float64(maxFactor))
 		}
 		if price.Node == "" || price.Samples < 0 {
 			return fmt.Errorf("prices[%d], node %q: want a name and a number of samples of at least 0", i, price.Node)
@@ -87,7 +87,8 @@ func (p *Profile) WithPrices(prices *Prices) *Profile {
 		changed.Prices = slices.Clone(prices.Prices)
 	}
 	slices.SortStableFunc(changed.Prices, func(a, b LabelPrice) int {
-		return cmp.Or(a.compare(b.Node, b.Op, b.Implementation, b.Order), slices.CompareFunc(a.Operands, b.Operands, slices.Compare))
+		return cmp.Or(a.compare(b.Node, b.Op, b.Implementation, b.Order),
+			slices.CompareFunc(a.Operands, b.Operands, slices.Compare))
 	})
 	return &changed
 }

@@ -37,6 +37,21 @@ func NewTexts(list []string) *Texts {
 	})}}
 }
 
+// Enlist returns the code of a string, and adds the string at the end of the list if it is new. The reader of a graph
+// calls it before anything else uses x.
+func (x *Texts) Enlist(s string) int64 {
+	if x.listed == nil {
+		x.listed = NewTexts(nil).listed
+	}
+	index := x.listed.index()
+	code, ok := index[s]
+	if !ok {
+		code = int64(len(x.listed.list))
+		index[s], x.listed.list = code, append(x.listed.list, s)
+	}
+	return code
+}
+
 // List returns the listed strings, not a copy.
 func (x *Texts) List() []string {
 	if x.listed == nil {

@@ -23,8 +23,8 @@ func CostsFlag(cmd *cobra.Command, path *string) {
 
 // PricesFlag adds --prices, which names a file of measured prices.
 func PricesFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "prices", "", "use the measured prices of steps in `FILE`, which plan --measure --json wrote, "+
-		"where they exist")
+	cmd.Flags().StringVar(path, "prices", "", "use the measured prices of steps in `FILE`, which plan --measure --json "+
+		"wrote, where they exist")
 	_ = cmd.MarkFlagFilename("prices", "json")
 }
 

@@ -35,8 +35,8 @@ func newSet(seed uint64) *Set {
 
 // integersFor returns a function that maps a generated input to its possible integers. These are generatedIntegers or,
 // if the input is an index, the elements of generatedIntegers that are valid indices. For an input of strings, the
-// integers must also be codes of listed strings, if the model lists any: see [generateTexts]. If no element is valid, the function returns all of generatedIntegers, and
-// the run will probably fail.
+// integers must also be codes of listed strings, if the model lists any: see [generateTexts]. If no element is valid,
+// the function returns all of generatedIntegers, and the run will probably fail.
 func integersFor(g *graph.Graph) func(*graph.Value) []int64 {
 	valid := indices.Valid(g, generatedIntegers)
 	return func(v *graph.Value) []int64 {

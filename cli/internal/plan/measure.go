@@ -139,8 +139,8 @@ func priceOf(n *graph.Node, profile *pricing.Profile, costNS float64, spread *ex
 	}
 	call := n.Call()
 	predictedNS := costNS / layout.Factor(profile, n, n.Impl, call.Out) // without measured prices
-	price = pricing.LabelPrice{Node: n.Name, Op: n.Op.Name, Implementation: n.Impl.Name, Order: layout.PriceOrder(call.Out),
-		PredictedNS: predictedNS, MeasuredNS: *spread.Median, Samples: spread.Runs}
+	price = pricing.LabelPrice{Node: n.Name, Op: n.Op.Name, Implementation: n.Impl.Name,
+		Order: layout.PriceOrder(call.Out), PredictedNS: predictedNS, MeasuredNS: *spread.Median, Samples: spread.Runs}
 	for k, arg := range n.In {
 		operand := []int{}
 		if arg.Kind == graph.TensorArg {

@@ -2,7 +2,6 @@ package text
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 
@@ -11,23 +10,6 @@ import (
 	"github.com/graphrun/graphrun/sym"
 	"github.com/graphrun/graphrun/tensor"
 )
-
-type matchAttrs struct {
-	Pattern string `attr:"pattern" doc:"regular expression"`
-}
-
-// Check compiles the pattern.
-func (a *matchAttrs) Check() error {
-	_, err := a.compile()
-	return err
-}
-
-func (a *matchAttrs) compile() (*regexp.Regexp, error) {
-	if _, err := regexp.Compile(a.Pattern); err != nil { // such as "a)|(?:b", which the group below would complete
-		return nil, err
-	}
-	return regexp.Compile(`\A(?:` + a.Pattern + `)\z`)
-}
 
 type normalizeAttrs struct {
 	Case          string `attr:"case" default:"none" oneof:"none|lower|upper" doc:"the letters of the result"`

@@ -23,7 +23,7 @@ type File struct {
 	raw     map[*pb.TensorProto]*tensor.Storage // the raw data of initializers; the reader leaves them out of the messages
 	tensors map[*pb.TensorProto]*tensor.Tensor  // decoded tensors
 	sparse  map[*pb.SparseTensorProto]*tensor.Tensor
-	strings stringList // the strings that were read
+	texts   tensor.Texts // the strings that were read
 }
 
 // Read reads a model of size bytes. folder has the external data. If storage is not nil, it reads the data of large

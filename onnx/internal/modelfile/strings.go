@@ -7,29 +7,12 @@ import (
 	"github.com/graphrun/graphrun/tensor"
 )
 
-// stringList is the list of the strings of a model, in the order in which they were first read. The code of a string is
-// its index.
-type stringList struct {
-	list  []string
-	codes map[string]int
-}
-
 // StringCode returns the code of a string, which is its index in the list of all strings of the model. If the string is
 // new, StringCode adds it to the list.
-func (f *File) StringCode(text string) int {
-	if code, ok := f.strings.codes[text]; ok {
-		return code
-	}
-	if f.strings.codes == nil {
-		f.strings.codes = map[string]int{}
-	}
-	code := len(f.strings.list)
-	f.strings.codes[text], f.strings.list = code, append(f.strings.list, text)
-	return code
-}
+func (f *File) StringCode(text string) int { return int(f.texts.Enlist(text)) }
 
 // Strings returns the list of all strings of the model that were read. The caller must not change it.
-func (f *File) Strings() []string { return f.strings.list }
+func (f *File) Strings() []string { return f.texts.List() }
 
 // decodeStrings returns a tensor of strings as codes.
 func (f *File) decodeStrings(t *pb.TensorProto, shape []int) (*tensor.Tensor, error) {
