@@ -353,7 +353,8 @@ func (b *binding) blocks() slab {
 func (b *binding) build(sizes []int) error {
 	source := b.graph
 	g := &Graph{Name: source.Name, lookup: source.lookup, Symbols: source.Symbols, Labels: source.Labels,
-		Texts: source.Texts, assumed: source.assumed, warnings: source.warnings, valueCount: source.valueCount, nodeCount: source.nodeCount,
+		Texts: source.Texts, assumed: source.assumed, warnings: source.warnings,
+		valueCount: source.valueCount, nodeCount: source.nodeCount,
 		nameSerial: source.nameSerial, packedFrom: source.packedFrom, places: source.places, folded: source.folded, ctx: source.ctx,
 		sizes: make(map[string]sym.Int, len(source.sizes))}
 	g.names = &nameIndex{unindexed: g}
