@@ -329,7 +329,7 @@ func (p *Plan) summarize() {
 			p.nodeCosts.Set(n.Out[0], nodeCost{n, cost})
 		}
 		p.CostNS += cost
-		if !isInsertedCopy(n) {
+		if !layout.IsInsertedCopy(n) {
 			continue
 		}
 		from, to := n.In[0].Value.Meta, n.Out[0].Meta
@@ -341,15 +341,6 @@ func (p *Plan) summarize() {
 	p.CostNS = math.Round(pricing.PSPerNS*p.CostNS) / pricing.PSPerNS
 }
 
-// isInsertedCopy reports whether n is a copy that a pass inserted. Passes set Why of the nodes that they insert. Views,
-// packed constants and uploads are not copies.
-func isInsertedCopy(n *graph.Node) bool {
-	if n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
-		return false
-	}
-	return !n.IsView() && n.Packing() == nil && !n.UploadsConstant()
-}
-
 // estimatedNS returns the estimated cost of a node in nanoseconds, by the prices of the host or device that computes
 // the node.
 func (p *Plan) estimatedNS(n *graph.Node) float64 {
@@ -357,8 +348,10 @@ func (p *Plan) estimatedNS(n *graph.Node) float64 {
 	switch {
 	case isOnHost:
 		ns := nodeCostNS(n, p.options.Profile)
-		if profile := p.options.Profile; n != nil && n.Impl != nil && profile != nil && len(profile.Prices) > 0 {
-			ns *= layout.Factor(profile, n, n.Impl, n.Call().Out)
+		if profile := p.options.Profile; profile != nil && len(profile.Prices) > 0 {
+			if label, ok := layout.LabelOf(n); ok {
+				ns *= profile.Ratio(label.Node, label.Op, label.Implementation, label.Order).Price
+			}
 		}
 		return ns
 	case n.UploadsConstant():

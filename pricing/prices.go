@@ -103,31 +103,71 @@ func (list *Prices) AddPrice(price LabelPrice) {
 	list.Prices = append(slices.DeleteFunc(list.Prices, same), price)
 }
 
-// Factor returns the measured price of a label divided by the prediction, or 1 if nothing of it was measured. If it was
+// Ratio is the price of a label divided by its prediction, and the interval in which this quotient lies.
+type Ratio struct{ Price, Low, High float64 }
+
+// Factors by which the interval of a [Ratio] extends to either side of prices that were not measured.
+const (
+	fewSamples   = 1.5 // measured, but without a confidence interval
+	otherOrders  = 1.5 // measured with results in other orders only
+	otherNodes   = 2.0 // not measured, but other labels were
+	noneMeasured = 2.5 // nothing was measured: implementations take 0.73 to 2.5 times their predictions
+)
+
+// around returns the ratio of a price that lies within a factor of the given one.
+func around(price, factor float64) Ratio { return Ratio{price, price / factor, price * factor} }
+
+// add adds a price to the sums of several prices.
+func (sum *LabelPrice) add(price *LabelPrice) {
+	low, high := price.LowNS, price.HighNS
+	if low <= 0 || high < low {
+		low, high = price.MeasuredNS/fewSamples, price.MeasuredNS*fewSamples
+	}
+	sum.MeasuredNS, sum.PredictedNS = sum.MeasuredNS+price.MeasuredNS, sum.PredictedNS+price.PredictedNS
+	sum.LowNS, sum.HighNS = sum.LowNS+low, sum.HighNS+high
+}
+
+// Ratio returns the measured price of a label divided by the prediction, with the confidence interval. If the label was
 // measured with operands in several orders, it is the ratio of the sums. If only other orders of the result were
-// measured with this implementation of the node, it is their ratio.
-func (p *Profile) Factor(node, op, implementation string, order []int) float64 {
+// measured with this implementation of the node, it is their ratio, in a wider interval. Otherwise it is the ratio of
+// the op's implementation in other nodes or, if there is none, of all prices, within a factor of 2. Without any prices
+// it is 1, within a factor of 2.5.
+func (p *Profile) Ratio(node, op, implementation string, order []int) Ratio {
 	if p == nil || len(p.Prices) == 0 {
-		return 1
+		return around(1, noneMeasured)
 	}
 	first, _ := slices.BinarySearchFunc(p.Prices, node, func(price LabelPrice, _ string) int {
 		return price.compare(node, op, implementation, nil)
 	})
-	var same, others LabelPrice // sums
-	for _, price := range p.Prices[first:] {
+	var same, others, kind, all LabelPrice // sums
+	for i := first; i < len(p.Prices); i++ {
+		price := &p.Prices[i]
 		if price.Node != node || price.Op != op || price.Implementation != implementation {
 			break
 		}
-		sum := &others
 		if slices.Equal(price.Order, order) {
-			sum = &same
-		}
-		sum.MeasuredNS, sum.PredictedNS = sum.MeasuredNS+price.MeasuredNS, sum.PredictedNS+price.PredictedNS
-	}
-	for _, sum := range []LabelPrice{same, others} {
-		if factor := sum.MeasuredNS / sum.PredictedNS; isFactor(factor) {
-			return factor
+			same.add(price)
+		} else {
+			others.add(price)
 		}
 	}
-	return 1
+	if price := same.MeasuredNS / same.PredictedNS; isFactor(price) {
+		return Ratio{price, same.LowNS / same.PredictedNS, same.HighNS / same.PredictedNS}
+	}
+	if price := others.MeasuredNS / others.PredictedNS; isFactor(price) {
+		return around(price, otherOrders)
+	}
+	for i := range p.Prices {
+		price := &p.Prices[i]
+		all.add(price)
+		if price.Op == op && price.Implementation == implementation {
+			kind.add(price)
+		}
+	}
+	for _, sum := range []LabelPrice{kind, all} {
+		if price := sum.MeasuredNS / sum.PredictedNS; isFactor(price) {
+			return around(price, otherNodes)
+		}
+	}
+	return around(1, noneMeasured)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFactor: a label has its own ratio, or that of the same implementation in other orders, or none.
-func TestFactor(t *testing.T) {
+// TestRatio: a label has its own ratio, or that of the same implementation in other orders, in other nodes, or of all.
+func TestRatio(t *testing.T) {
 	var list Prices
 	add := func(node, impl string, order, operand []int, predicted, measured float64) {
 		list.AddPrice(LabelPrice{Node: node, Op: "conv2d", Implementation: impl, Order: order, Operands: [][]int{operand},
@@ -35,12 +35,15 @@ func TestFactor(t *testing.T) {
 		{"c", "conv2d", "nhwc", []int{0, 1, 2, 3}, 3},
 		{"c", "conv2d", "nchw", []int{0, 2, 3, 1}, 0.5},
 		{"b", "conv2d", "nhwc", []int{0, 2, 3, 1}, 7},
-		{"b", "conv2d", "nchw", []int{0, 2, 3, 1}, 1},
-		{"b", "linear", "nhwc", []int{0, 2, 3, 1}, 1},
-		{"d", "conv2d", "nhwc", nil, 1},
+		{"b", "conv2d", "nchw", []int{0, 2, 3, 1}, 0.5},         // the implementation in c
+		{"d", "conv2d", "nhwc", nil, 670.0 / 210},               // in b and c
+		{"b", "linear", "nhwc", []int{0, 2, 3, 1}, 695.0 / 260}, // of all
 	} {
-		require.Equal(t, c.want, p.Factor(c.node, c.op, c.impl, c.order), c)
-		require.Equal(t, 1.0, base.Factor(c.node, c.op, c.impl, c.order), c)
+		ratio := p.Ratio(c.node, c.op, c.impl, c.order)
+		require.Equal(t, c.want, ratio.Price, c)
+		require.Less(t, ratio.Low, ratio.Price)
+		require.Less(t, ratio.Price, ratio.High)
+		require.Equal(t, Ratio{1, 0.4, 2.5}, base.Ratio(c.node, c.op, c.impl, c.order), c)
 	}
 }
 
@@ -49,7 +52,7 @@ func TestReadPrices(t *testing.T) {
 	entry := `{"node": "c", "op": "conv2d", "implementation": "nhwc", "order": [0], "predicted_ns": %s, "measured_ns": 3, "samples": 2}`
 	list, err := ReadPrices(strings.NewReader(`{"version": 1, "steps": [{}], "prices": [` + fmt.Sprintf(entry, "2") + `]}`))
 	require.NoError(t, err)
-	require.Equal(t, 1.5, (*Profile)(nil).WithPrices(list).Factor("c", "conv2d", "nhwc", []int{0}))
+	require.Equal(t, 1.5, (*Profile)(nil).WithPrices(list).Ratio("c", "conv2d", "nhwc", []int{0}).Price)
 	for text, want := range map[string]string{
 		`{"version": 2, "prices": []}`: "version 2: want 1",
 		`{"version": 1, "steps": []}`:  `the file has no "prices"`,

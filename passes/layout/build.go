@@ -8,6 +8,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // This file builds the weighted constraint problem of a [Model]. The label of a value's variable is a set of forms,
@@ -52,7 +53,7 @@ func (m *Model) build() error {
 		costs := m.priceSets(variable, 1<<m.inputForm(variable), nil) // nil: the value is no view
 		builder.addCopyFactor(variable.id, noVariable, len(variable.formSets), 1, func(i, _ int) cost {
 			return costs.leastCost(variable.formSets[i])
-		})
+		}, equalLabels)
 	}
 	for i, n := range m.Problem.Graph.Nodes {
 		interrupt.Check(m.Problem.Context())
@@ -154,27 +155,54 @@ func (builder *builder) addVariable(name string, labels []string) int {
 }
 
 // addWorkFactor adds a factor over two variables for the cost of work, in picoseconds. countA and countB are the
-// numbers of their labels; ps is called with their labels. A variable with a single label is not part of the problem:
-// its index is noVariable, its number of labels 1, and its label 0. A factor of one variable has noVariable as the
-// second variable.
-func (builder *builder) addWorkFactor(variableA, variableB, countA, countB int, ps func(i, j int) int64) {
+// numbers of their labels; ps is called with their labels and returns the cost and the ratio of its price. A variable
+// with a single label is not part of the problem: its index is noVariable, its number of labels 1, and its label 0. A
+// factor of one variable has noVariable as the second variable.
+func (builder *builder) addWorkFactor(variableA, variableB, countA, countB int, ps func(i, j int) (int64,
+	pricing.Ratio)) {
 	timeWeight := builder.model.Weights.Time
-	builder.addFactor(variableA, variableB, countA, countB, workKind, func(i, j int) cost {
-		picoseconds := ps(i, j)
+	costOf := func(i, j int) cost {
+		picoseconds, ratio := ps(i, j)
 		if picoseconds >= wcsp.Forbidden {
 			return forbidden
 		}
-		return cost{weighted: picoseconds * timeWeight, ps: picoseconds}
+		return copyCost(picoseconds, ratio, timeWeight, 0)
+	}
+	builder.addFactor(variableA, variableB, countA, countB, workKind, costOf, func(i, j, planI, planJ int) bool {
+		if i != planI {
+			return false
+		}
+		ofPlan, _ := ps(planI, planJ)
+		picoseconds, _ := ps(i, j)
+		return ofPlan == picoseconds // of one price
 	})
 }
 
-// addCopyFactor adds a factor for the cost of copies: see addWorkFactor.
-func (builder *builder) addCopyFactor(variableA, variableB, countA, countB int, costOf func(i, j int) cost) {
-	builder.addFactor(variableA, variableB, countA, countB, copyKind, costOf)
+// addCopyFactor adds a factor for the cost of copies: see addWorkFactor. hasPrice reports whether two pairs of labels
+// have the same copies.
+func (builder *builder) addCopyFactor(variableA, variableB, countA, countB int, costOf func(i, j int) cost,
+	hasPrice samePrice) {
+	builder.addFactor(variableA, variableB, countA, countB, copyKind, costOf, hasPrice)
 }
 
-// addFactor adds a factor of a kind to WCSP and to Weighted.
-func (builder *builder) addFactor(variableA, variableB, countA, countB, kind int, costOf func(i, j int) cost) {
+// samePrice reports whether the labels i and j have the price of the labels planI and planJ.
+type samePrice func(i, j, planI, planJ int) bool
+
+// equalLabels is a samePrice for labels that share no prices.
+func equalLabels(i, j, planI, planJ int) bool { return i == planI && j == planJ }
+
+// labelOfPlan returns the label of a variable in the plan whose regret the problem bounds.
+func (builder *builder) labelOfPlan(variable int) int {
+	if variable < 0 || builder.model.against == nil {
+		return 0
+	}
+	return builder.model.against[variable]
+}
+
+// addFactor adds a factor of a kind to WCSP and to Weighted. If the problem bounds the regret of a plan, the cost is the
+// upper end of its interval where the labels have the price of the plan, and the lower end elsewhere.
+func (builder *builder) addFactor(variableA, variableB, countA, countB, kind int, costOf func(i, j int) cost,
+	hasPrice samePrice) {
 	if countA == 1 && countB == 1 { // the common case of a graph without choices
 		constant := costOf(0, 0)
 		builder.constantCosts[kind] = builder.constantCosts[kind].plus(constant)
@@ -185,11 +213,20 @@ func (builder *builder) addFactor(variableA, variableB, countA, countB, kind int
 	}
 	factor := wcsp.Factor{Costs: make([]int64, 0, countA*countB)}
 	weighted := wcsp.Factor{Costs: make([]int64, 0, countA*countB)}
+	planA, planB := builder.labelOfPlan(variableA), builder.labelOfPlan(variableB)
 	allZero, allForbidden := true, true
 	for i := range countA {
 		for j := range countB {
 			entry := costOf(i, j)
-			factor.Costs, weighted.Costs = append(factor.Costs, entry.ps), append(weighted.Costs, entry.weighted)
+			ps := entry.ps
+			switch {
+			case builder.model.against == nil:
+			case hasPrice(i, j, planA, planB):
+				ps = entry.high
+			default:
+				ps = entry.low
+			}
+			factor.Costs, weighted.Costs = append(factor.Costs, ps), append(weighted.Costs, entry.weighted)
 			allZero, allForbidden = allZero && entry.weighted == 0, allForbidden && entry.weighted >= wcsp.Forbidden
 		}
 	}
@@ -219,7 +256,11 @@ func (builder *builder) appendFactor(factor, weighted wcsp.Factor, kind int) {
 func (builder *builder) addConstantFactor() {
 	for kind, constant := range builder.constantCosts {
 		if constant.weighted > 0 {
-			builder.appendFactor(wcsp.Factor{Scope: []int{}, Costs: []int64{constant.ps}},
+			ps := constant.ps
+			if builder.model.against != nil {
+				ps = constant.high
+			}
+			builder.appendFactor(wcsp.Factor{Scope: []int{}, Costs: []int64{ps}},
 				wcsp.Factor{Scope: []int{}, Costs: []int64{constant.weighted}}, kind)
 		}
 	}
@@ -237,7 +278,7 @@ func (builder *builder) addViewFactors(view *viewNode) {
 				builder.model.operandCopies(view, k, view.allowed))
 			builder.addCopyFactor(result.id, noVariable, len(result.formSets), 1, func(i, _ int) cost {
 				return costs.leastCost(result.formSets[i])
-			})
+			}, equalLabels)
 			continue
 		}
 		costs := make([]formCosts, len(operand.formSets))
@@ -248,15 +289,15 @@ func (builder *builder) addViewFactors(view *viewNode) {
 		}
 		builder.addCopyFactor(operand.id, result.id, len(operand.formSets), len(result.formSets), func(i, j int) cost {
 			return costs[i].leastCost(result.formSets[j])
-		})
+		}, equalLabels)
 	}
 }
 
 // addNodeFactors adds the factors of a node that computes: for its work, for the copies of its results
 // (addResultFactor), and for reading its operands (addReadFactor).
 func (builder *builder) addNodeFactors(computed *computedNode, n *graph.Node) {
-	builder.addWorkFactor(computed.id, noVariable, len(computed.labels), 1, func(i, _ int) int64 {
-		return computed.labels[i].cost
+	builder.addWorkFactor(computed.id, noVariable, len(computed.labels), 1, func(i, _ int) (int64, pricing.Ratio) {
+		return computed.labels[i].cost, computed.labels[i].ratio
 	})
 	for k := range n.Out {
 		builder.addResultFactor(computed, n, k)
@@ -293,6 +334,8 @@ func (builder *builder) addResultFactor(computed *computedNode, n *graph.Node, k
 			return forbidden // a value in a slot of another value (see slots.go) must be read from the slot
 		}
 		return costs[written].leastCost(result.formSets[j])
+	}, func(i, j, planI, planJ int) bool {
+		return j == planJ && computed.labels[i].resultForms[k] == computed.labels[planI].resultForms[k]
 	})
 }
 
@@ -300,9 +343,10 @@ func (builder *builder) addResultFactor(computed *computedNode, n *graph.Node, k
 func (builder *builder) addReadFactor(computed *computedNode, n *graph.Node, k int) {
 	operand := builder.model.variables.At(n.In[k].Value)
 	wrongSlots := builder.model.excludedSlots(computed, operand) // by label: mask of forms that contradict the label
-	builder.addWorkFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) int64 {
+	builder.addWorkFactor(computed.id, operand.id, len(computed.labels), len(operand.formSets), func(i, j int) (int64,
+		pricing.Ratio) {
 		if wrongSlots != nil && operand.formSets[j]&wrongSlots[i] != 0 {
-			return wcsp.Forbidden
+			return wcsp.Forbidden, pricing.Ratio{}
 		}
 		var sum int64
 		for other := k; other < len(n.In); other++ {
@@ -311,7 +355,7 @@ func (builder *builder) addReadFactor(computed *computedNode, n *graph.Node, k i
 				sum = min(sum+readCost, wcsp.Forbidden)
 			}
 		}
-		return sum
+		return sum, computed.labels[i].ratio
 	})
 }
 

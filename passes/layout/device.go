@@ -194,8 +194,9 @@ func (m *Model) canCopyOnDevice(impl *graph.Impl, meta tensor.Meta) bool {
 	return canCopy
 }
 
-// formCopyCost returns the cost of a copy of a value from a form to a dense form, in picoseconds.
-func (m *Model) formCopyCost(from, to *form) int64 {
+// formCopyCost returns the cost of a copy from a form to a dense form, in picoseconds. ratio is the measured price of the
+// copy divided by the prediction.
+func (m *Model) formCopyCost(from, to *form, ratio pricing.Ratio) int64 {
 	impl := m.copyImpl(from, to)
 	if impl == nil {
 		return wcsp.Forbidden
@@ -208,7 +209,12 @@ func (m *Model) formCopyCost(from, to *form) int64 {
 	if !ok {
 		return wcsp.Forbidden
 	}
-	return m.Problem.pricePS(impl, writeWork) + m.Problem.pricePS(impl, readWork)
+	return scaled(m.Problem.pricePS(impl, writeWork)+m.Problem.pricePS(impl, readWork), ratio.Price)
+}
+
+// copyRatio returns the measured price of an inserted copy of a value to a form, divided by the prediction.
+func (m *Model) copyRatio(v *graph.Value, to *form) pricing.Ratio {
+	return m.Problem.ratio(v.Name, m.copyOp, m.copyImpl(to, to), []tensor.Meta{to.meta})
 }
 
 // deviceName returns the name of a place, as pins state it.

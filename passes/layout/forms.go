@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -42,12 +43,13 @@ type variable struct {
 	// or -1. whyShared is the reason for a preferred form.
 	shared              int
 	whyShared           string
-	firstFormMustBeView bool           // the first form can only be a view, never a copy
-	maxHostForms        int            // maximum number of forms on the host
-	insideBuffer        uint           // mask of forms whose first element may not be at the start of the buffer
-	neededForms         int            // upper bound on the forms that readers need; set by [Model.findFormSets]
-	outputs             []graph.Output // outputs that are this value; set by [Model.findFormSets]
-	copyMatrix          []int64        // see [Model.copyCostMatrix]; nil until it is needed
+	firstFormMustBeView bool            // the first form can only be a view, never a copy
+	maxHostForms        int             // maximum number of forms on the host
+	insideBuffer        uint            // mask of forms whose first element may not be at the start of the buffer
+	neededForms         int             // upper bound on the forms that readers need; set by [Model.findFormSets]
+	outputs             []graph.Output  // outputs that are this value; set by [Model.findFormSets]
+	copyMatrix          []int64         // see [Model.copyCostMatrix]; nil until it is needed
+	copyRatios          []pricing.Ratio // by form: of an inserted copy to the form; set with copyMatrix
 }
 
 // hasForm reports whether a set of forms, a bit mask, has the form with the given index.
@@ -303,6 +305,10 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 	if variable.copyMatrix == nil {
 		formCount := len(variable.forms)
 		variable.copyMatrix = make([]int64, formCount*formCount)
+		variable.copyRatios = make([]pricing.Ratio, formCount)
+		for to := range formCount {
+			variable.copyRatios[to] = m.copyRatio(variable.value, &variable.forms[to])
+		}
 		for from := range formCount {
 			for to := range formCount {
 				entry := &variable.copyMatrix[from*formCount+to]
@@ -311,7 +317,7 @@ func (m *Model) copyCostMatrix(variable *variable) []int64 {
 				case !variable.canBeCopy(to):
 					*entry = wcsp.Forbidden
 				default:
-					*entry = m.formCopyCost(&variable.forms[from], &variable.forms[to])
+					*entry = m.formCopyCost(&variable.forms[from], &variable.forms[to], variable.copyRatios[to])
 				}
 			}
 		}
@@ -324,18 +330,26 @@ func (variable *variable) canBeCopy(form int) bool {
 	return variable.forms[form].dense && !(form == 0 && variable.firstFormMustBeView)
 }
 
-// cost is a cost in picoseconds (ps), and the weighted cost that the solver minimizes: see [Weights].
-type cost struct{ weighted, ps int64 }
+// cost is a cost in picoseconds (ps), the ends of its interval (see [pricing.Ratio]), and the weighted cost that the
+// solver minimizes: see [Weights].
+type cost struct{ weighted, ps, low, high int64 }
 
 // forbidden is the cost of an impossible combination.
-var forbidden = cost{wcsp.Forbidden, wcsp.Forbidden}
+var forbidden = cost{wcsp.Forbidden, wcsp.Forbidden, wcsp.Forbidden, wcsp.Forbidden}
 
 // plus returns the sum of two costs. The sum is forbidden if one of the costs is forbidden.
 func (c cost) plus(other cost) cost {
 	if c.weighted >= wcsp.Forbidden || other.weighted >= wcsp.Forbidden {
 		return forbidden
 	}
-	return cost{min(c.weighted+other.weighted, wcsp.Forbidden), min(c.ps+other.ps, wcsp.Forbidden)}
+	return cost{min(c.weighted+other.weighted, wcsp.Forbidden), min(c.ps+other.ps, wcsp.Forbidden),
+		min(c.low+other.low, wcsp.Forbidden), min(c.high+other.high, wcsp.Forbidden)}
+}
+
+// copyCost returns the cost of a copy that takes ps picoseconds at the price of a ratio.
+func copyCost(ps int64, ratio pricing.Ratio, timeWeight, copyWeight int64) cost {
+	return cost{weighted: timeWeight*ps + copyWeight, ps: ps, low: scaled(ps, ratio.Low/ratio.Price),
+		high: scaled(ps, ratio.High/ratio.Price)}
 }
 
 // formCosts has, for one value, the cheapest steps that make each set of forms from the roots. The cheapest steps have
@@ -344,6 +358,9 @@ type formCosts struct {
 	setCosts []cost  // by set
 	lastStep []step  // by set: the last of the cheapest steps that make the set
 	superset []uint8 // by set: its cheapest superset, whose additional forms serve as sources of copies
+	// lows has, by set, the least cost of the set and its supersets at the lower ends of the intervals of prices, at which
+	// other steps may be the cheapest.
+	lows []int64
 	// For a pinned value, pinSteps make the pinned form, at pinCost. The sets are then made from this form.
 	pinSteps []step
 	pinCost  cost
@@ -355,7 +372,9 @@ type step struct{ from, to int8 }
 
 // leastCost returns the cost of the cheapest set that contains the required forms.
 func (costs *formCosts) leastCost(required uint) cost {
-	return costs.setCosts[costs.superset[required]].plus(costs.pinCost)
+	least := costs.setCosts[costs.superset[required]].plus(costs.pinCost)
+	least.low = min(costs.lows[required]+costs.pinCost.low, wcsp.Forbidden)
+	return least
 }
 
 // priceSets prices the sets of forms of a value. roots is a mask. If the value is the result of a view, operandCopies
@@ -388,11 +407,12 @@ func (m *Model) stepsToPinned(variable *variable, roots uint, operandCopies []op
 // one by one, each by the cheapest step.
 func (m *Model) priceSetsIgnoringPin(variable *variable, roots uint, operandCopies []operandCopy) formCosts {
 	formCount := len(variable.forms)
-	costs := formCosts{setCosts: make([]cost, 1<<formCount), lastStep: make([]step, 1<<formCount)}
+	costs := formCosts{setCosts: make([]cost, 1<<formCount), lastStep: make([]step, 1<<formCount),
+		lows: make([]int64, 1<<formCount)}
 	for set := range costs.setCosts {
-		costs.setCosts[set] = forbidden
+		costs.setCosts[set], costs.lows[set] = forbidden, wcsp.Forbidden
 	}
-	costs.setCosts[roots] = cost{}
+	costs.setCosts[roots], costs.lows[roots] = cost{}, 0
 	pricer := stepPricer{model: m, variable: variable, operandCopies: operandCopies,
 		copyWeight: m.Weights.copyWeight(variable.value.Meta.Bytes())}
 	for set := roots; set < 1<<formCount; set++ { // subsets come before their supersets
@@ -408,6 +428,7 @@ func (m *Model) priceSetsIgnoringPin(variable *variable, roots uint, operandCopi
 				continue
 			}
 			larger, total := set|1<<to, costs.setCosts[set].plus(stepCost)
+			costs.lows[larger] = min(costs.lows[larger], costs.lows[set]+stepCost.low)
 			if total.weighted < costs.setCosts[larger].weighted {
 				costs.setCosts[larger], costs.lastStep[larger] = total, added
 			}
@@ -433,18 +454,24 @@ func (pricer *stepPricer) cheapestStep(set uint, to int) (step, cost) {
 	}
 	formCount := len(pricer.variable.forms)
 	ps, source := wcsp.Forbidden, -1
-	for from := range formCount {
+	for from := range formCount { // all have the ratio of copies to the form
 		if copyPS := pricer.copyCosts[from*formCount+to]; hasForm(set, from) && copyPS < ps {
 			ps, source = copyPS, from
 		}
 	}
 	least := forbidden
 	if ps < wcsp.Forbidden {
-		least = cost{weighted: pricer.model.Weights.Time*ps + pricer.copyWeight, ps: ps}
+		least = copyCost(ps, pricer.variable.copyRatios[to], pricer.model.Weights.Time, pricer.copyWeight)
 	}
 	// At equal cost, copy the view's operand.
-	if pricer.operandCopies != nil && pricer.operandCopies[to].weighted <= least.weighted {
-		return step{from: -1, to: int8(to)}, pricer.operandCopies[to].cost
+	if pricer.operandCopies != nil {
+		fromOperand := pricer.operandCopies[to].cost
+		low := min(fromOperand.low, least.low)
+		if fromOperand.weighted <= least.weighted {
+			fromOperand.low = low
+			return step{from: -1, to: int8(to)}, fromOperand
+		}
+		least.low = low
 	}
 	return step{from: int8(source), to: int8(to)}, least
 }
@@ -461,6 +488,7 @@ func (costs *formCosts) findSupersets(formCount int) {
 			if set>>f&1 != 0 { // the set has form f
 				continue
 			}
+			costs.lows[set] = min(costs.lows[set], costs.lows[set|1<<f])
 			without, with := costs.superset[set], costs.superset[set|1<<f]
 			costWithout, costWith := costs.setCosts[without].weighted, costs.setCosts[with].weighted
 			if costWith < costWithout || costWith == costWithout && with < without {
@@ -514,6 +542,7 @@ type viewNode struct {
 	// insertedCosts has, by operand form and result form, the cost of an inserted copy in place of the node. The list
 	// of an operand form is nil if no copy can replace the node.
 	insertedCosts [][]int64
+	copyRatios    []pricing.Ratio // by result form: of the copy that the node itself makes
 }
 
 // viewForms returns the mask of the forms of result k that are views of an operand form in the mask `available`.
@@ -640,24 +669,24 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 		result := m.variables.At(view.node.Out[k])
 		switch {
 		case view.canView[operandForm]: // the view's layout is no form of the result: an inserted step copies it
-			view.copyCosts[k][operandForm] = m.insertedCopyCosts(result, inferredResult.Meta(), from.place)
+			view.copyCosts[k][operandForm] = m.insertedCopyCosts(result, view.node.Out[k], inferredResult.Meta(), from.place)
 		case len(inferred) == 1: // the node copies the operand, or an inserted step does so in place of the node
 			view.copyCosts[k][operandForm] = m.nodeCopyCosts(view, call, result, inferredResult.Meta(), from)
 			if view.node.Op.Identity {
-				view.insertedCosts[operandForm] = m.insertedCopyCosts(result, from.meta, from.place)
+				view.insertedCosts[operandForm] = m.insertedCopyCosts(result, operand.value, from.meta, from.place)
 			}
 		}
 	}
 }
 
-// insertedCopyCosts returns, by form of a result, the cost of an inserted copy from layout `from` within a place, in
-// picoseconds.
-func (m *Model) insertedCopyCosts(result *variable, from tensor.Meta, place tensor.Place) []int64 {
+// insertedCopyCosts returns, by form of a result, the cost of an inserted copy of a value from layout `from` within a
+// place, in picoseconds.
+func (m *Model) insertedCopyCosts(result *variable, v *graph.Value, from tensor.Meta, place tensor.Place) []int64 {
 	costs := make([]int64, len(result.forms))
 	for j, target := range result.forms {
 		costs[j] = wcsp.Forbidden
 		if result.canBeCopy(j) && target.place == place {
-			costs[j] = m.formCopyCost(&form{meta: from, place: place}, &target)
+			costs[j] = m.formCopyCost(&form{meta: from, place: place}, &target, m.copyRatio(v, &target))
 		}
 	}
 	return costs
@@ -669,6 +698,9 @@ func (m *Model) nodeCopyCosts(view *viewNode, call *graph.Call, result *variable
 	from *form) []int64 {
 	call.Out = []tensor.Meta{inferred}
 	costs, impl := make([]int64, len(result.forms)), &view.node.Op.Impls[0]
+	for len(view.copyRatios) < len(result.forms) {
+		view.copyRatios = append(view.copyRatios, pricing.Ratio{})
+	}
 	for j, target := range result.forms {
 		costs[j] = wcsp.Forbidden
 		isDefault := target.meta.SameAddresses(inferred)
@@ -684,7 +716,9 @@ func (m *Model) nodeCopyCosts(view *viewNode, call *graph.Call, result *variable
 		work := impl.Work(call, walk)
 		// impl.Read returns the additional work for the operand in this layout, or false if the node cannot read it.
 		if read, ok := impl.Read(call, walk, view.operand, from.meta); ok {
-			costs[j] = PricePS(m.Problem.Profile, work) + PricePS(m.Problem.Profile, read)
+			ratio := m.Problem.ratio(view.node.Name, view.node.Op, impl, []tensor.Meta{target.meta})
+			costs[j] = scaled(PricePS(m.Problem.Profile, work)+PricePS(m.Problem.Profile, read), ratio.Price)
+			view.copyRatios[j] = ratio
 		}
 	}
 	return costs
@@ -713,9 +747,14 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 		}
 		for resultForm := range costs {
 			candidate := m.operandCopy(view, k, operandForm, resultForm)
+			low := candidate.low
+			if !isFirst {
+				low = min(low, cheapest[resultForm].low)
+			}
 			if isFirst || candidate.weighted < cheapest[resultForm].weighted {
 				cheapest[resultForm] = candidate
 			}
+			cheapest[resultForm].low = low
 		}
 	}
 	return cheapest
@@ -726,10 +765,12 @@ func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) oper
 	byteWeight := m.Weights.UnitsOf(view.node.Out[k].Meta.Bytes())
 	// Only inserted copies count as copies, with the weight Weights.Copy.
 	insertedCopy := func(ps int64) operandCopy {
-		return operandCopy{cost: cost{weighted: m.Weights.Time*ps + m.Weights.Copy + byteWeight, ps: ps}}
+		result := m.variables.At(view.node.Out[k])
+		m.copyCostMatrix(result) // sets copyRatios
+		return operandCopy{cost: copyCost(ps, result.copyRatios[resultForm], m.Weights.Time, m.Weights.Copy+byteWeight)}
 	}
 	copyByNode := func(ps int64) operandCopy {
-		return operandCopy{cost: cost{weighted: m.Weights.Time*ps + byteWeight, ps: ps}, byNode: true}
+		return operandCopy{cost: copyCost(ps, view.copyRatios[resultForm], m.Weights.Time, byteWeight), byNode: true}
 	}
 	best := operandCopy{cost: forbidden}
 	switch ps := view.copyCosts[k][operandForm][resultForm]; {
@@ -740,9 +781,12 @@ func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) oper
 		best = copyByNode(ps)
 	}
 	if inserted := view.insertedCosts[operandForm]; inserted != nil && inserted[resultForm] < wcsp.Forbidden {
-		if candidate := insertedCopy(inserted[resultForm]); candidate.weighted < best.weighted {
+		candidate := insertedCopy(inserted[resultForm])
+		low := min(candidate.low, best.low)
+		if candidate.weighted < best.weighted {
 			best = candidate
 		}
+		best.low = low
 	}
 	return best
 }

@@ -34,12 +34,13 @@ type computedNode struct {
 type label struct {
 	impl          *graph.Impl // nil for an op without implementations
 	walk          graph.Walk
-	resultForms   []int     // by result: its form
-	requiredForms []int     // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
-	pinMisses     []int     // the operands that are pinned to a layout that the label cannot read
-	cost          int64     // cost of work, and of reading constants, in picoseconds
-	readCosts     [][]int64 // by operand and form: cost of reading, in picoseconds; nil for constants and numbers
-	constantForms []int     // by operand: the form in which the label reads a constant
+	resultForms   []int         // by result: its form
+	requiredForms []int         // by operand: the only form allowed, or -1 for any; nil allows any form of all operands
+	pinMisses     []int         // the operands that are pinned to a layout that the label cannot read
+	cost          int64         // cost of work, and of reading constants, in picoseconds
+	readCosts     [][]int64     // by operand and form: cost of reading, in picoseconds; nil for constants and numbers
+	constantForms []int         // by operand: the form in which the label reads a constant
+	ratio         pricing.Ratio // of cost and readCosts to their predictions
 	// The last fields are for concatenations: see slots.go.
 	concatName  string // the concatenation's result, if the label writes its own result directly into it; else empty
 	resultSlots []uint // of a concatenation, by operand: mask of the operand's forms that are inside the result
@@ -190,11 +191,8 @@ func (m *Model) pricedLabel(c computation, resultForms, requiredForms []int) (la
 		priced.cost = m.Problem.pricePS(c.impl, c.impl.Work(c.call, c.walk))
 		readWork = c.impl.OperandWorkFunc(c.call, c.walk)
 	}
-	factor := 1.0
-	if c.impl != nil && c.impl.ResultPlace == tensor.Host {
-		factor = Factor(m.Problem.Profile, n, c.impl, c.call.Out)
-	}
-	priced.cost = scaled(priced.cost, factor)
+	priced.ratio = m.Problem.ratio(n.Name, n.Op, c.impl, c.call.Out)
+	priced.cost = scaled(priced.cost, priced.ratio.Price)
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg {
 			continue
@@ -204,10 +202,10 @@ func (m *Model) pricedLabel(c computation, resultForms, requiredForms []int) (la
 			required = requiredForms[k]
 		}
 		costs, cheapest := m.permittedReads(n, &priced, readWork, k, required)
-		if factor != 1 {
+		if priced.ratio.Price != 1 {
 			costs = slices.Clone(costs)
 			for i := range costs {
-				costs[i] = scaled(costs[i], factor)
+				costs[i] = scaled(costs[i], priced.ratio.Price)
 			}
 		}
 		switch {

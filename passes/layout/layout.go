@@ -61,18 +61,39 @@ func PricePS(profile *pricing.Profile, work pricing.Work) int64 {
 	return profile.PricePS(work)
 }
 
-// Factor returns the measured price of computing a node by an implementation, with results of the given layouts,
-// divided by the predicted price: see [pricing.Profile.Factor]. It is 1 for labels that the profile does not price.
-func Factor(profile *pricing.Profile, n *graph.Node, impl *graph.Impl, results []tensor.Meta) float64 {
-	if profile == nil || len(profile.Prices) == 0 || n == nil || impl == nil {
-		return 1
+// LabelOf returns the label of a node of a plan, for a list of prices, without times. The node of an inserted copy has
+// the name of the copied value. LabelOf returns false for a node that no price of the host concerns.
+func LabelOf(n *graph.Node) (label pricing.LabelPrice, ok bool) {
+	if n == nil || n.Impl == nil || n.Impl.OnDevice() {
+		return label, false
 	}
-	return profile.Factor(n.Name, n.Op.Name, impl.Name, PriceOrder(results))
+	call := n.Call()
+	label = pricing.LabelPrice{Node: n.Name, Op: n.Op.Name, Implementation: n.Impl.Name, Order: priceOrder(call.Out)}
+	if IsInsertedCopy(n) {
+		label.Node = n.In[0].Value.Name
+	}
+	for k, arg := range n.In {
+		operand := []int{}
+		if arg.Kind == graph.TensorArg {
+			operand = priceOrder([]tensor.Meta{call.Meta(k)})
+		}
+		label.Operands = append(label.Operands, operand)
+	}
+	return label, true
 }
 
-// PriceOrder returns the order of the first of the given results for a [pricing.LabelPrice]. Dimensions of size 1 come
+// IsInsertedCopy reports whether n is a copy that a pass inserted. Passes set Why of the nodes that they insert. Views,
+// packed constants and uploads are not copies.
+func IsInsertedCopy(n *graph.Node) bool {
+	if n == nil || n.Why == "" || len(n.In) == 0 || n.In[0].Kind != graph.TensorArg {
+		return false
+	}
+	return !n.IsView() && n.Packing() == nil && !n.UploadsConstant()
+}
+
+// priceOrder returns the order of the first of the given results for a [pricing.LabelPrice]. Dimensions of size 1 come
 // first. It is empty if there is no dense result.
-func PriceOrder(results []tensor.Meta) []int {
+func priceOrder(results []tensor.Meta) []int {
 	if len(results) == 0 {
 		return []int{}
 	}
@@ -81,6 +102,18 @@ func PriceOrder(results []tensor.Meta) []int {
 		return []int{}
 	}
 	return order.Canonical(results[0].Shape).Dims()
+}
+
+// ratio returns the price of a label divided by its prediction: see [pricing.Profile.Ratio]. Devices and nodes without
+// implementations have the predicted prices.
+func (p *Problem) ratio(node string, op *graph.Op, impl *graph.Impl, results []tensor.Meta) pricing.Ratio {
+	switch {
+	case impl == nil || impl.OnDevice() || impl.ResultPlace != tensor.Host:
+		return pricing.Ratio{Price: 1, Low: 1, High: 1}
+	case p.Profile == nil || len(p.Profile.Prices) == 0:
+		return p.Profile.Ratio(node, "", "", nil)
+	}
+	return p.Profile.Ratio(node, op.Name, impl.Name, priceOrder(results))
 }
 
 // scaled returns a cost in picoseconds times a factor, except for the cost of what is impossible.

@@ -68,6 +68,7 @@ type Model struct {
 	nodeIndex     []int                    // by [graph.Node.Number]: index of the node in the graph
 	noCopy        formOfValue              // the form of Changed.NoCopy
 	otherInput    formOfValue              // the form of Changed.Input
+	against       []int                    // labels: WCSP then bounds the regret of their plan, see [Model.Regret]
 	deviceWalks   [][]graph.Walk           // by index of the node: its walks on the device
 	mayBeOnDevice graph.ByValue[bool]      // by value: whether it may be on the device
 	deviceCopies  map[tensor.DType]bool    // by dtype: whether the device has a kernel that copies its elements

@@ -332,7 +332,8 @@ func (m *Model) addNoopLabel(i int, n *graph.Node, resultForm int, operandForms 
 	noop := label{impl: impl, walk: call.WalkInOrder(resultSlot.order), resultForms: []int{resultForm},
 		readCosts: make([][]int64, len(n.In)), constantForms: make([]int, len(n.In)),
 		concatName: resultSlot.concatName, resultSlots: make([]uint, len(n.In))}
-	noop.cost = PricePS(m.Problem.Profile, impl.Work(call, noop.walk))
+	noop.ratio = m.Problem.ratio(n.Name, n.Op, impl, call.Out)
+	noop.cost = scaled(PricePS(m.Problem.Profile, impl.Work(call, noop.walk)), noop.ratio.Price)
 	for k, arg := range n.In {
 		if arg.Kind != graph.TensorArg || arg.Value.Const != nil {
 			continue

@@ -134,20 +134,15 @@ func (doc *Document) setMeasured(timer *stepTimer, compiled *graphrun.Program, r
 // priceOf returns the measured price of a node. costNS is the estimate of its step at the prices of the profile.
 func priceOf(n *graph.Node, profile *pricing.Profile, costNS float64, spread *experiment.Spread) (
 	price pricing.LabelPrice, ok bool) {
-	if n == nil || n.Impl == nil || n.Impl.OnDevice() || costNS <= 0 {
+	if price, ok = layout.LabelOf(n); !ok || costNS <= 0 {
 		return price, false
 	}
-	call := n.Call()
-	predictedNS := costNS / layout.Factor(profile, n, n.Impl, call.Out) // without measured prices
-	price = pricing.LabelPrice{Node: n.Name, Op: n.Op.Name, Implementation: n.Impl.Name,
-		Order: layout.PriceOrder(call.Out), PredictedNS: predictedNS, MeasuredNS: *spread.Median, Samples: spread.Runs}
-	for k, arg := range n.In {
-		operand := []int{}
-		if arg.Kind == graph.TensorArg {
-			operand = layout.PriceOrder([]tensor.Meta{call.Meta(k)})
-		}
-		price.Operands = append(price.Operands, operand)
+	ratio := profile.Ratio(price.Node, price.Op, price.Implementation, price.Order)
+	price.PredictedNS = costNS // without measured prices
+	if profile != nil && len(profile.Prices) > 0 {
+		price.PredictedNS /= ratio.Price
 	}
+	price.MeasuredNS, price.Samples = *spread.Median, spread.Runs
 	if spread.Low != nil {
 		price.LowNS, price.HighNS = *spread.Low, *spread.High
 	}

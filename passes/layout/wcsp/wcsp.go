@@ -154,14 +154,34 @@ func (p *Problem) Cost(labels []int) (int64, error) {
 // cost is Cost for a valid problem and valid labels.
 func (p *Problem) cost(labels []int) int64 {
 	var sum int64
-	for _, f := range p.Factors {
-		index := 0
-		for _, v := range f.Scope {
-			index = index*len(p.Variables[v].Labels) + labels[v]
-		}
-		sum = add(sum, f.Costs[index])
+	for i := range p.Factors {
+		f := &p.Factors[i]
+		sum = add(sum, f.Costs[f.entry(p, labels)])
 	}
 	return sum
+}
+
+// entry returns the index in Costs of the labels of all variables of p.
+func (f *Factor) entry(p *Problem, labels []int) int {
+	index := 0
+	for _, v := range f.Scope {
+		index = index*len(p.Variables[v].Labels) + labels[v]
+	}
+	return index
+}
+
+// Entry returns the index of a factor's cost for the labels of all variables, or an error if labels or factor do not fit
+// the problem.
+func (p *Problem) Entry(factor int, labels []int) (int, error) {
+	if p == nil || factor < 0 || factor >= len(p.Factors) {
+		return 0, fmt.Errorf("the problem has no factor %d", factor)
+	}
+	for _, v := range p.Factors[factor].Scope {
+		if v < 0 || v >= len(p.Variables) || v >= len(labels) || labels[v] < 0 || labels[v] >= len(p.Variables[v].Labels) {
+			return 0, fmt.Errorf("variable %d of factor %d has no such label", v, factor)
+		}
+	}
+	return p.Factors[factor].entry(p, labels), nil
 }
 
 // function is a cost table over one or more variables: a sum of factors of the problem, or a message. If the scope is

@@ -1,0 +1,123 @@
+package layout
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+)
+
+// Regret bounds how much more a plan costs than the cheapest plan, at any prices within the intervals of the prices
+// ([pricing.Ratio]).
+//
+// Let the sum of a plan's entries in the cost tables be its cost. Entries have a price in an interval. The regret is
+// greatest if the entries of the plan have the highest prices, and all others the lowest. Problem is the problem with
+// these costs: a single search bounds the cost of all other plans in it. Intervals count as independent, so that the
+// bound also holds if several entries share a price. The entries of a label are its work and its reads, at one ratio.
+// The copies that make a set of forms are those of the model's prices.
+type Regret struct {
+	// Problem has the variables and the factors of Model.WCSP, with the ends of intervals as costs in picoseconds.
+	Problem *wcsp.Problem
+	// Solution is the plan of least cost in Problem, with the lower bound on the cost of any plan and, if asked for, its
+	// proof. It is the plan that may be cheaper.
+	Solution *wcsp.Solution
+	// CostPS is the cost of the plan in Problem, and PlanPS in the model, in picoseconds.
+	CostPS, PlanPS int64
+	// Intervals are the intervals that contribute to the regret, the greatest first.
+	Intervals []Interval
+}
+
+// Interval is the uncertain price of a label in which two plans differ.
+type Interval struct {
+	Choice string  `json:"choice" doc:"The variable of the problem: a node, or the copies of a value."`
+	Label  string  `json:"label" doc:"Its label."`
+	Plan   bool    `json:"plan" doc:"Whether the plan has the label; if false, the plan that may be cheaper has it."`
+	NS     float64 `json:"ns" doc:"The part of the interval that counts, in nanoseconds: above the price for the plan, below it for the other plan."`
+}
+
+// PS returns the greatest regret in picoseconds.
+func (r *Regret) PS() int64 { return max(0, r.CostPS-r.Solution.Bound) }
+
+// Share returns the greatest regret as a share of the cost of the plan.
+func (r *Regret) Share() float64 { return float64(r.PS()) / float64(max(1, r.PlanPS)) }
+
+// Regret bounds the regret of the plan with the given labels, by variable of WCSP. If proof is set, the solution has a
+// proof of the bound.
+func (m *Model) Regret(labels []int, proof bool) (_ *Regret, err error) {
+	defer interrupt.Catch(&err)
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	planPS, err := m.WCSP.Cost(labels)
+	if err != nil {
+		return nil, err
+	}
+	if planPS >= wcsp.Forbidden {
+		return nil, errors.New("the labels are no plan: their combination is forbidden")
+	}
+	model := *m
+	model.against = labels
+	if err := model.build(); err != nil {
+		return nil, err
+	}
+	if len(model.WCSP.Factors) != len(m.WCSP.Factors) {
+		return nil, fmt.Errorf("the problem of the regret has %d factors, not %d", len(model.WCSP.Factors), len(m.WCSP.Factors))
+	}
+	regret := &Regret{Problem: model.WCSP, PlanPS: planPS}
+	if regret.CostPS, err = regret.Problem.Cost(labels); err != nil {
+		return nil, err
+	}
+	options := m.Problem.options()
+	options.Proof = proof
+	if regret.Solution, err = wcsp.Exact.Solve(regret.Problem, options); err != nil {
+		return nil, err
+	}
+	regret.Intervals = m.intervals(regret, labels)
+	return regret, nil
+}
+
+// intervals lists the parts of intervals by which the plan and the solution of a regret differ from the model's prices.
+func (m *Model) intervals(regret *Regret, labels []int) []Interval {
+	type key struct {
+		variable int
+		plan     bool
+	}
+	sums := map[key]int64{}
+	for i, factor := range regret.Problem.Factors {
+		if len(factor.Scope) == 0 {
+			continue
+		}
+		variable := factor.Scope[0]
+		if m.isCopyFactor[i] {
+			variable = factor.Scope[len(factor.Scope)-1]
+		}
+		nominal := m.WCSP.Factors[i].Costs
+		ofPlan, _ := m.WCSP.Entry(i, labels) // both are labels of the problem
+		ofOther, _ := m.WCSP.Entry(i, regret.Solution.Labels)
+		if ofPlan == ofOther || factor.Costs[ofOther] > nominal[ofOther] { // the price of the plan, too
+			continue
+		}
+		sums[key{variable, true}] += factor.Costs[ofPlan] - nominal[ofPlan]
+		sums[key{variable, false}] += nominal[ofOther] - factor.Costs[ofOther]
+	}
+	var list []Interval
+	for k, ps := range sums {
+		if ps <= 0 {
+			continue
+		}
+		chosen := labels
+		if !k.plan {
+			chosen = regret.Solution.Labels
+		}
+		variable := m.WCSP.Variables[k.variable]
+		list = append(list, Interval{Choice: variable.Name, Label: variable.Labels[chosen[k.variable]], Plan: k.plan,
+			NS: float64(ps) / 1000})
+	}
+	slices.SortFunc(list, func(a, b Interval) int {
+		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Choice, b.Choice), cmp.Compare(a.Label, b.Label))
+	})
+	return list
+}
