@@ -100,6 +100,12 @@ type Options struct {
 	Slack float64
 	// Costs prices work; nil is a default profile for this processor.
 	Costs *pricing.Profile
+	// Tuned is a result of measurements of this graph on this machine, which command tune and [experiment.Tune] make. The
+	// strategy Optimal then uses its prices and its plan. Compile fails if it is for another graph or other options, or if
+	// it was measured on another machine, with other Threads or another version. Nil is the result in Cache, if any.
+	//
+	// [experiment.Tune]: https://pkg.go.dev/github.com/graphrun/graphrun/experiment#Tune
+	Tuned *pricing.Tuned
 	// Tracer, if set, observes runs.
 	Tracer Tracer
 	// MemoryLimit is the maximum memory of a run in bytes. 0 is the memory available to the process when the graph is
@@ -133,7 +139,7 @@ type Options struct {
 func (o Options) internal() program.Options {
 	return program.Options{Strategy: o.Strategy, Threads: o.Threads, Sizes: o.Sizes, Hints: o.Hints, Pins: o.Pins,
 		Passes: o.Passes, NoFusion: o.NoFusion, Exact: o.Exact, Device: o.Device, SolveLimit: o.SolveLimit,
-		Slack: o.Slack, Costs: o.Costs, Tracer: o.Tracer, MemoryLimit: o.MemoryLimit,
+		Slack: o.Slack, Costs: o.Costs, Tuned: o.Tuned, Tracer: o.Tracer, MemoryLimit: o.MemoryLimit,
 		InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing, Check: o.Check, Dump: o.Dump, Progress: o.Progress,
 		Cache: o.Cache.internal(), Caches: o.Caches}
 }

@@ -141,6 +141,10 @@ func writeVerdict(w io.Writer, v *experiment.Verdict) {
 		fmt.Fprintf(w, "cost %s, bound %s: a gap of %s (%.2g%%)\n", format.Nanoseconds(v.CostNS),
 			format.Nanoseconds(v.BoundNS), format.Nanoseconds(v.CostNS-v.BoundNS), 100*(v.CostNS/max(v.BoundNS, 1)-1))
 	}
+	if v.RegretNS != nil {
+		fmt.Fprintf(w, "at any prices within the intervals of the measured prices, no plan costs less by more than %s (%.2g%%)\n",
+			format.Nanoseconds(*v.RegretNS), 100**v.RegretNS/max(v.CostNS, 1))
+	}
 	if copies := v.Copies; copies != nil && (copies.Copies > 0 || copies.Slack > 0) {
 		writeCopiesVerdict(w, copies)
 	}

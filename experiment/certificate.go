@@ -40,7 +40,16 @@ type Certificate struct {
 	ProfileDigest string           `json:"profile_digest" doc:"The sha256 of the profile's canonical JSON (RFC 8785), in hexadecimal digits, as plan prints it."`
 	Problem       *wcsp.Problem    `json:"problem" doc:"The problem of layouts: the choices and their costs."`
 	Solution      *wcsp.Solution   `json:"solution" doc:"The chosen plan, a lower bound on the cost of all plans, and its proof."`
+	Regret        *CertifiedRegret `json:"regret,omitzero" doc:"The proof about the intervals of measured prices; left out without measured prices."`
 	Copies        *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
+}
+
+// CertifiedRegret proves that the plan costs at most Cost-Bound more than any other plan, at any prices within the
+// intervals of the profile's prices: see [layout.Regret].
+type CertifiedRegret struct {
+	Cost  int64       `json:"cost" doc:"The cost of the plan at the upper ends of its intervals, in picoseconds."`
+	Bound int64       `json:"bound" doc:"A lower bound on the cost of every plan at these prices, and at the lower ends of all other intervals."`
+	Proof *wcsp.Proof `json:"proof" doc:"The proof of the bound."`
 }
 
 // CertifiedCopies proves a lower bound on the weighted cost of all plans: a weighted sum of time, number of copies, and
@@ -132,6 +141,14 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 	}
 	if certificate.Graph.Digest, err = digestOf(context.Background(), binding.WithAllConstants()); err != nil {
 		return nil, err
+	}
+	if len(certificate.Profile.Prices) > 0 {
+		regret, err := model.Regret(certificate.Solution.Labels, true)
+		if err != nil {
+			return nil, err
+		}
+		certificate.Regret = &CertifiedRegret{Cost: regret.CostPS, Bound: regret.Solution.Bound,
+			Proof: regret.Solution.Proof}
 	}
 	certificate.OptionsDigest = machine.DigestOfJSON(certificate.Options)
 	certificate.ProfileDigest = machine.DigestOfJSON(certificate.Profile)
@@ -227,6 +244,8 @@ func (c *Certificate) check() error {
 		return errors.New("the file is not a certificate: the profile, the problem or the solution is missing")
 	case c.Solution.Proof == nil:
 		return errors.New("the file is not a certificate: the solution has no proof")
+	case c.Regret != nil && c.Regret.Proof == nil:
+		return errors.New("the file is not a certificate: the bound on the regret has no proof")
 	case c.Copies != nil && c.Copies.Proof == nil:
 		return errors.New("the file is not a certificate: the bound on copies has no proof")
 	}
@@ -274,6 +293,7 @@ type Verdict struct {
 	Digest    string         `json:"digest" doc:"The sha256 of the graph."`
 	Sizes     map[string]int `json:"sizes" doc:"The sizes of symbols for which the certificate holds."`
 	Prices    int            `json:"prices,omitzero" doc:"The number of measured prices of single nodes in the profile."`
+	RegretNS  *float64       `json:"regret_ns,omitzero" doc:"The proved bound on the additional cost of the plan, compared with any other plan, at any prices within the intervals of the measured prices; left out if the certificate has no such proof."`
 	Variables int            `json:"variables" doc:"The number of decisions."`
 	Factors   int            `json:"factors" doc:"The number of cost tables."`
 	// Copies is nil if the certificate proves nothing about copies.
@@ -341,6 +361,12 @@ func (c *Certificate) verify(ctx context.Context, g *graph.Graph) (_ *Verdict, e
 		CostNS: float64(solution.Cost) / pricing.PSPerNS, BoundNS: float64(solution.Bound) / pricing.PSPerNS, Strategy: c.Options.Strategy,
 		Digest: c.Graph.Digest,
 		Sizes:  c.sizes(), Variables: len(problem.Variables), Factors: len(problem.Factors)}
+	if c.Regret != nil {
+		if err := c.verifyRegret(ctx, model); err != nil {
+			return nil, fmt.Errorf("regret: %w", err)
+		}
+		verdict.RegretNS = new(float64(max(0, c.Regret.Cost-c.Regret.Bound)) / pricing.PSPerNS)
+	}
 	if c.Copies != nil {
 		if verdict.Copies, err = c.verifyCopies(ctx, model); err != nil {
 			return nil, fmt.Errorf("copies: %w", err)
@@ -492,6 +518,16 @@ func (c *Certificate) sizes() map[string]int {
 	maps.Copy(sizes, c.Graph.Sizes)
 	maps.Copy(sizes, c.Options.Sizes)
 	return sizes
+}
+
+// verifyRegret makes the problem of the regret from the model, and checks the proof of the bound.
+func (c *Certificate) verifyRegret(ctx context.Context, model *layout.Model) error {
+	problem, err := model.RegretProblem(c.Solution.Labels)
+	if err != nil {
+		return err
+	}
+	return verify.Solution(ctx, problem, &wcsp.Solution{Version: wcsp.Version, Labels: c.Solution.Labels,
+		Cost: c.Regret.Cost, Bound: c.Regret.Bound, Proof: c.Regret.Proof})
 }
 
 // verifyCopies checks the bound on the weighted cost: a weight times the cost, plus weights for each copy and for each

@@ -24,20 +24,9 @@ const hashBlock = 1 << 20
 // This function writes the elements of the constant. Write fails if a graph file cannot express an op or an attribute
 // of the graph.
 func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Value) error) error {
-	withoutConstants := *g
-	withoutConstants.Constants = nil // a graph file may name files of constants; instead, data writes the elements below
-	withoutConstants.Inputs = make([]*graph.Value, len(g.Inputs))
-	constants := slices.Clone(g.Constants)
-	for i, v := range g.Inputs {
-		input := *v
-		withoutConstants.Inputs[i] = &input
-		if v.Default != nil { // a graph file would have a constant instead
-			input.Default = nil
-			constants = append(constants, &graph.Value{Name: v.Name, Const: v.Default})
-		}
-	}
-	if err := graphfile.Save(h, &withoutConstants); err != nil {
-		return fmt.Errorf("digest of the graph: %w", err)
+	constants, err := writeFile(h, g)
+	if err != nil {
+		return err
 	}
 	sizes := g.BoundSizes()
 	for _, name := range sorted.Keys(sizes) {
@@ -66,6 +55,45 @@ func Write(ctx context.Context, h hash.Hash, g *graph.Graph, data func(*graph.Va
 		}
 	}
 	return nil
+}
+
+// WriteStructure writes a graph to a hash without the layouts of its values and the data of its constants: the file, the
+// given sizes of symbols, the pins, and the types of constants. Inference does not change them.
+func WriteStructure(h hash.Hash, g *graph.Graph, sizes map[string]int) error {
+	constants, err := writeFile(h, g)
+	if err != nil {
+		return err
+	}
+	for _, name := range sorted.Keys(sizes) {
+		fmt.Fprintf(h, "size %q %d\n", name, sizes[name])
+	}
+	VisitPins(g, func(name, pin string) { fmt.Fprintf(h, "pin %q %q\n", name, pin) })
+	for _, v := range constants {
+		if v.Const != nil {
+			fmt.Fprintf(h, "constant %q %v %v\n", v.Name, v.Const.Meta.DType, v.Const.Meta.Shape)
+		}
+	}
+	return nil
+}
+
+// writeFile writes the graph file to a hash, without constants, and returns these with the defaults of inputs.
+func writeFile(h hash.Hash, g *graph.Graph) (constants []*graph.Value, err error) {
+	withoutConstants := *g
+	withoutConstants.Constants = nil // a graph file may name files of constants; instead, data writes the elements below
+	withoutConstants.Inputs = make([]*graph.Value, len(g.Inputs))
+	constants = slices.Clone(g.Constants)
+	for i, v := range g.Inputs {
+		input := *v
+		withoutConstants.Inputs[i] = &input
+		if v.Default != nil { // a graph file would have a constant instead
+			input.Default = nil
+			constants = append(constants, &graph.Value{Name: v.Name, Const: v.Default})
+		}
+	}
+	if err := graphfile.Save(h, &withoutConstants); err != nil {
+		return nil, fmt.Errorf("digest of the graph: %w", err)
+	}
+	return constants, nil
 }
 
 // DataWriter returns the usual argument `data` of [Write]: a function that writes the elements of a constant in logical

@@ -32,6 +32,7 @@ type Options struct {
 	SolveLimit     time.Duration
 	Slack          float64
 	Costs          *pricing.Profile
+	Tuned          *pricing.Tuned
 	Tracer         exec.Tracer
 	MemoryLimit    int
 	InputsInMemory bool
@@ -65,6 +66,9 @@ func (o *Options) complete(g *graph.Graph) (err error) {
 	}
 	if o.Progress == nil {
 		o.Progress = func(string) {}
+	}
+	if err := o.applyTuned(g); err != nil {
+		return err
 	}
 	o.Tracer = exec.SafeTracer(o.Tracer)
 	o.Pins, o.Passes, o.Caches = maps.Clone(o.Pins), slices.Clone(o.Passes), slices.Clone(o.Caches)

@@ -26,6 +26,11 @@ func Given(s *wcsp.Solution) Strategy {
 	return &modelStrategy{name: "given", solver: givenLabels{solution: s}}
 }
 
+// GivenNames is [Given] for the names of the labels, by name of the variable. Each variable must have a label.
+func GivenNames(labels map[string]string) Strategy {
+	return &modelStrategy{name: "given", solver: givenLabels{solution: &wcsp.Solution{}, nameByVariable: labels}}
+}
+
 // ReadGiven reads a solution for [Given] as JSON in the format of [wcsp.Solution.Write]. Only "labels" is required: a
 // list of label numbers or names in the order of the variables, or an object that maps variable names to label names.
 // It also reads the files that toulbar2 writes with -w: a line of label numbers for each solution, the best one last.

@@ -48,14 +48,33 @@ func (r *Regret) Share() float64 { return float64(r.PS()) / float64(max(1, r.Pla
 // proof of the bound.
 func (m *Model) Regret(labels []int, proof bool) (_ *Regret, err error) {
 	defer interrupt.Catch(&err)
-	if err := m.check(); err != nil {
-		return nil, err
-	}
-	planPS, err := m.WCSP.Cost(labels)
+	problem, err := m.RegretProblem(labels)
 	if err != nil {
 		return nil, err
 	}
-	if planPS >= wcsp.Forbidden {
+	regret := &Regret{Problem: problem}
+	regret.PlanPS, _ = m.WCSP.Cost(labels) // no error, because the problem was made
+	if regret.CostPS, err = problem.Cost(labels); err != nil {
+		return nil, err
+	}
+	options := m.Problem.options()
+	options.Proof = proof
+	if regret.Solution, err = wcsp.Exact.Solve(regret.Problem, options); err != nil {
+		return nil, err
+	}
+	regret.Intervals = m.intervals(regret, labels)
+	return regret, nil
+}
+
+// RegretProblem returns the Problem of a [Regret], without a solution.
+func (m *Model) RegretProblem(labels []int) (_ *wcsp.Problem, err error) {
+	defer interrupt.Catch(&err)
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	if ps, err := m.WCSP.Cost(labels); err != nil {
+		return nil, err
+	} else if ps >= wcsp.Forbidden {
 		return nil, errors.New("the labels are no plan: their combination is forbidden")
 	}
 	model := *m
@@ -66,17 +85,7 @@ func (m *Model) Regret(labels []int, proof bool) (_ *Regret, err error) {
 	if len(model.WCSP.Factors) != len(m.WCSP.Factors) {
 		return nil, fmt.Errorf("the problem of the regret has %d factors, not %d", len(model.WCSP.Factors), len(m.WCSP.Factors))
 	}
-	regret := &Regret{Problem: model.WCSP, PlanPS: planPS}
-	if regret.CostPS, err = regret.Problem.Cost(labels); err != nil {
-		return nil, err
-	}
-	options := m.Problem.options()
-	options.Proof = proof
-	if regret.Solution, err = wcsp.Exact.Solve(regret.Problem, options); err != nil {
-		return nil, err
-	}
-	regret.Intervals = m.intervals(regret, labels)
-	return regret, nil
+	return model.WCSP, nil
 }
 
 // intervals lists the parts of intervals by which the plan and the solution of a regret differ from the model's prices.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/graphrun/graphrun/exec"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/pricing"
 )
@@ -91,18 +92,7 @@ type stepRecord struct {
 
 func newProfile() *profile {
 	return &profile{byGraph: map[*graph.Graph]*profiledGraph{}, stepTimesLeft: maxStepTimes, start: time.Now(),
-		clockCost: ClockCost()}
-}
-
-// ClockCost measures the time of reading the clock.
-func ClockCost() time.Duration {
-	start, cost := time.Now(), time.Microsecond
-	last := time.Since(start)
-	for range 1000 { // the least difference of consecutive times
-		now := time.Since(start)
-		cost, last = min(cost, now-last), now
-	}
-	return cost
+		clockCost: environment.ClockCost()}
 }
 
 // isComplete reports whether enough runs were profiled.

@@ -26,6 +26,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/outfile"
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/program"
@@ -255,7 +256,7 @@ func (f *flags) runOnePlan(cmd *cobra.Command, path string, costProfile *pricing
 	}
 	var compiled *graphrun.Program
 	var doc *Document
-	timer := newStepTimer()
+	timer := experiment.NewStepTimes()
 	var dump bytes.Buffer // the graphs for --dump and --passes, printed after the progress line is cleared
 	planErr := job.Do(progress.Planning, func() (err error) {
 		if compiled, doc, err = f.plan(g, job, costProfile, timer, &dump); err != nil {
@@ -313,7 +314,7 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 
 // plan compiles the graph. The program satisfies --max-memory if limits.fitMemory finds such a plan. With --measure,
 // timer traces its runs. dump receives the graphs for --dump and --passes.
-func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *pricing.Profile, timer *stepTimer,
+func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *pricing.Profile, timer *experiment.StepTimes,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	options := f.options(job, costProfile)
 	options.Strategy = f.problem.strategy(f.extensions, f.strategy)
@@ -389,7 +390,7 @@ func dumpWriter(cmd *cobra.Command, asJSON bool) io.Writer {
 
 // finish measures and prints a plan, and returns an error if the plan violates --max-memory, --max-copies or --for-all.
 func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compiled *graphrun.Program, g *graph.Graph,
-	doc *Document, timer *stepTimer) (err error) {
+	doc *Document, timer *experiment.StepTimes) (err error) {
 	if f.json || f.code != "" { // the text of a plan begins with these sentences: see answers
 		for _, text := range f.limits.rejectedTexts(doc) {
 			term.PrintNote(cmd, "%s", text)
