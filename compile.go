@@ -141,7 +141,7 @@ func (o Options) internal() program.Options {
 		Passes: o.Passes, NoFusion: o.NoFusion, Exact: o.Exact, Device: o.Device, SolveLimit: o.SolveLimit,
 		Slack: o.Slack, Costs: o.Costs, Tuned: o.Tuned, Tracer: o.Tracer, MemoryLimit: o.MemoryLimit,
 		InputsInMemory: o.InputsInMemory, KeepGoing: o.KeepGoing, Check: o.Check, Dump: o.Dump, Progress: o.Progress,
-		Cache: o.Cache.internal(), Caches: o.Caches}
+		Cache: o.Cache.Internal(), Caches: o.Caches}
 }
 
 // GrowingCache is an input whose memory an output shares. The output is the input with further elements behind it along
@@ -179,8 +179,8 @@ func RecognizedCaches(capacity int) []GrowingCache { return []GrowingCache{{Capa
 // Cache is a directory of stored weights and plans: see [OpenCache]. It may be used from several goroutines.
 type Cache struct{ files *diskcache.Cache }
 
-// internal returns the cache of files; nil if there is none.
-func (c *Cache) internal() *diskcache.Cache {
+// Internal returns the cache for other packages of this module; nil if there is none.
+func (c *Cache) Internal() *diskcache.Cache {
 	if c == nil {
 		return nil
 	}

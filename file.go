@@ -124,7 +124,7 @@ func isModel(name string, r io.ReaderAt) bool {
 // openModel reads an ONNX model without converting it.
 func (f *File) openModel(ctx context.Context, r io.Reader, dir string) (err error) {
 	options := onnx.ReadOptions{FS: f.Loader.FS, Dir: dir}
-	if cache := f.Loader.Cache.internal(); cache != nil {
+	if cache := f.Loader.Cache.Internal(); cache != nil {
 		options.Storage = cache.ShareRange
 	}
 	if f.model, err = onnx.ReadWith(ctx, r, options); err != nil {

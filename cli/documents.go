@@ -15,10 +15,12 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/prove"
 	"github.com/graphrun/graphrun/cli/internal/run"
 	"github.com/graphrun/graphrun/cli/internal/study"
+	"github.com/graphrun/graphrun/cli/internal/tune"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -36,6 +38,7 @@ var documents = map[string]reflect.Type{
 	"ops":     reflect.TypeFor[catalogue.Document](),
 	"check":   reflect.TypeFor[check.Document](),
 	"prove":   reflect.TypeFor[prove.Document](),
+	"tune":    reflect.TypeFor[tune.Document](),
 
 	"calibrate": reflect.TypeFor[calibrateReport](),
 }
@@ -48,6 +51,7 @@ type flagDocument struct {
 
 // flagDocuments maps the name of a flag to its document.
 var flagDocuments = map[string]flagDocument{
+	"tuned":       {"tune", reflect.TypeFor[pricing.Tuned]()},
 	"certificate": {"plan", reflect.TypeFor[experiment.Certificate]()},
 	"problem":     {"plan", reflect.TypeFor[wcsp.Problem]()},
 	"solution":    {"plan", reflect.TypeFor[wcsp.Solution]()},

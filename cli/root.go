@@ -26,6 +26,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/serve"
 	"github.com/graphrun/graphrun/cli/internal/study"
 	"github.com/graphrun/graphrun/cli/internal/term"
+	"github.com/graphrun/graphrun/cli/internal/tune"
 	"github.com/graphrun/graphrun/cli/internal/view"
 )
 
@@ -103,7 +104,7 @@ Exit codes: 0 success, 1 failure, 2 wrong call or file, 130 interrupted.`,
 	}
 	root.AddCommand(run.Command(ext), infer.Command(ext), plan.Command(ext), verifyCommand(ext), explain.Command(ext),
 		bench.Command(ext), compare.Command(ext), diff.Command(ext),
-		study.Command(ext, versionText()), serve.Command(ext), batch.Command(ext),
+		study.Command(ext, versionText()), tune.Command(ext), serve.Command(ext), batch.Command(ext),
 		calibrateCommand(), prove.Command(),
 		view.Command(ext), convertCommand(ext), catalogue.Command(ext), check.Command(ext),
 		schemaCommand(ext), versionCommand())

@@ -65,13 +65,10 @@ func StoreTuned(cache *diskcache.Cache, t *pricing.Tuned) bool {
 	return t.Write(&text) == nil && cache.Add(tunedKey(t), text.Bytes()) != nil
 }
 
-// findTuned returns the result in the cache of files, or nil.
-func (o *Options) findTuned(g *graph.Graph) *pricing.Tuned {
-	wanted, err := o.tuning(g)
-	if err != nil {
-		return nil
-	}
-	entry := o.Cache.Find(tunedKey(wanted))
+// FindTuned returns the result in a cache of files that has the call, machine, threads and release of another one. It
+// returns nil if there is none.
+func FindTuned(cache *diskcache.Cache, wanted *pricing.Tuned) *pricing.Tuned {
+	entry := cache.Find(tunedKey(wanted))
 	if entry == nil {
 		return nil
 	}
@@ -86,16 +83,17 @@ func (o *Options) findTuned(g *graph.Graph) *pricing.Tuned {
 // applyTuned sets the prices and the strategy of a result. It fails if a result of the caller is for another graph,
 // machine, number of threads or release.
 func (o *Options) applyTuned(g *graph.Graph) error {
-	if o.Tuned == nil && o.Cache != nil {
-		o.Tuned = o.findTuned(g)
-	} else if o.Tuned != nil {
-		wanted, err := o.tuning(g)
-		if err == nil {
-			err = wanted.Explain(o.Tuned)
-		}
+	if o.Tuned == nil && o.Cache == nil {
+		return nil
+	}
+	wanted, err := o.tuning(g)
+	if o.Tuned == nil {
 		if err != nil {
-			return fmt.Errorf("the tuned plan cannot be used: %w", err)
+			return nil // a graph without a digest is not tuned
 		}
+		o.Tuned = FindTuned(o.Cache, wanted)
+	} else if err = cmp.Or(err, wanted.Explain(o.Tuned)); err != nil {
+		return fmt.Errorf("the tuned plan cannot be used: %w", err)
 	}
 	if o.Tuned == nil || o.Tuned.Plan == pricing.PredictedPlan || o.Strategy.Name() != layout.Optimal.Name() {
 		return nil

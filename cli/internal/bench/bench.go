@@ -55,6 +55,8 @@ type flags struct {
 	dims, pins      []string
 	hints           []map[string]int
 	cache           command.Cache
+	tuned           string         // path of the file of --tuned; empty for none
+	tunedResult     *pricing.Tuned // of the file
 	costs           string
 	costProfile     *pricing.Profile // the costs in the file of --costs, or the stored costs of this machine
 }
@@ -71,6 +73,10 @@ func (f *flags) check(cmd *cobra.Command) error {
 		return err
 	}
 	if err := cmp.Or(f.slack.Check(cmd, f.strategy), f.caches.Check()); err != nil {
+		return err
+	}
+	var err error
+	if f.tunedResult, err = command.Tuned(f.tuned); err != nil {
 		return err
 	}
 	if err := f.cache.Check(cmd); err != nil {
@@ -163,6 +169,7 @@ func Command(ext *command.Extensions) *cobra.Command {
 	cmd.Flags().IntVar(&f.runs, "runs", 20, "measure `N` runs, after warm-up")
 	command.ThreadsFlag(cmd, &f.threads)
 	f.cache.AddFlags(cmd)
+	command.TunedFlag(cmd, &f.tuned)
 	command.FusionFlag(cmd, &f.noFusion)
 	command.ExactFlag(cmd, &f.exact)
 	command.DeviceFlag(cmd, &f.device)
@@ -225,7 +232,7 @@ func compileRunner(workload *inputs.Workload, f flags, job *progress.Job) (*runn
 	options := graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, InputsInMemory: true,
 		NoFusion: f.noFusion, Exact: f.exact, Device: f.device, Costs: f.costProfile, Hints: f.hints,
 		Slack: f.slack.Option(), Progress: job.EnterPhaseBeforeRun, Cache: f.cache.Option(),
-		Caches: f.caches.Option()}
+		Tuned: f.tunedResult, Caches: f.caches.Option()}
 	if f.trace != "" || f.report != "" {
 		created.trace = &chromeTrace{}
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // Compile has the flags of commands that compile models for many runs.
@@ -14,6 +15,8 @@ type Compile struct {
 	device   string
 	threads  int
 	cache    Cache
+	tuned    string         // path of the file; empty for none
+	result   *pricing.Tuned // of the file; set by Check
 }
 
 // AddFlags adds the flags to a command.
@@ -24,6 +27,7 @@ func (c *Compile) AddFlags(cmd *cobra.Command, ext *Extensions) {
 	DeviceFlag(cmd, &c.device)
 	ThreadsFlag(cmd, &c.threads)
 	c.cache.AddFlags(cmd)
+	TunedFlag(cmd, &c.tuned)
 }
 
 // Check checks the values of the flags.
@@ -40,6 +44,10 @@ func (c *Compile) Check(cmd *cobra.Command) error {
 	if _, err := c.ext.Constants(); err != nil {
 		return err
 	}
+	var err error
+	if c.result, err = Tuned(c.tuned); err != nil {
+		return err
+	}
 	return c.cache.Check(cmd)
 }
 
@@ -53,5 +61,5 @@ func (c *Compile) Loader() graphrun.Loader {
 // Options returns the options of [graphrun.Compile].
 func (c *Compile) Options() graphrun.Options {
 	return graphrun.Options{Strategy: c.ext.Strategy(c.strategy), Exact: c.exact, Device: c.device,
-		Threads: c.threads, Passes: c.ext.Passes(), Cache: c.cache.Option()}
+		Threads: c.threads, Passes: c.ext.Passes(), Cache: c.cache.Option(), Tuned: c.result}
 }

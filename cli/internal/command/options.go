@@ -84,16 +84,25 @@ func (s *Slack) AddFlag(cmd *cobra.Command) {
 // Check parses the flag. strategies are the strategies of the command. If they do not include optimal, Check rejects
 // the flag.
 func (s *Slack) Check(cmd *cobra.Command, strategies ...string) error {
-	number, hasPercentSign := strings.CutSuffix(s.text, "%")
-	share, err := strconv.ParseFloat(number, 64)
-	if !hasPercentSign || err != nil || !(share >= 0 && share <= 100*layout.MaxSlack) {
-		return exit.UsageErrorf("--slack %s: want a percentage from 0%% to %d%%, such as 0.5%%", s.text, 100*layout.MaxSlack)
+	share, err := ParseShare("slack", s.text, layout.MaxSlack)
+	if err != nil {
+		return err
 	}
 	if cmd.Flags().Changed("slack") && !slices.Contains(strategies, layout.Optimal.Name()) {
 		return exit.UsageErrorf("--slack: only strategy %s can accept a higher cost for fewer copies", layout.Optimal.Name())
 	}
-	s.share = share / 100
+	s.share = share
 	return nil
+}
+
+// ParseShare parses the value of a flag that is a percentage up to a share, such as 1 for 100%.
+func ParseShare(flag, text string, most int) (float64, error) {
+	number, hasPercentSign := strings.CutSuffix(text, "%")
+	percentage, err := strconv.ParseFloat(number, 64)
+	if !hasPercentSign || err != nil || !(percentage >= 0 && percentage <= float64(100*most)) {
+		return 0, exit.UsageErrorf("--%s %s: want a percentage from 0%% to %d%%, such as 0.5%%", flag, text, 100*most)
+	}
+	return percentage / 100, nil
 }
 
 // String returns the value of the flag, such as 0.5%.

@@ -45,6 +45,8 @@ type flags struct {
 	noFusion, exact  bool
 	device           string
 	costs, prices    string
+	tuned            string         // path of the file of --tuned; empty for none
+	tunedResult      *pricing.Tuned // of the file
 	threads          int
 	slack            command.Slack
 	caches           command.Caches
@@ -175,6 +177,7 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 	command.DeviceFlag(cmd, &f.device)
 	command.CostsFlag(cmd, &f.costs)
 	command.PricesFlag(cmd, &f.prices)
+	command.TunedFlag(cmd, &f.tuned)
 	command.HintFlag(cmd, &f.dims)
 	flagSet.StringSliceVar(&f.strategies, "strategies", nil, "list the copies of strategies `A,B`; \"published\" stands "+
 		"for the strategies of published optimizers, \"all\" for all strategies")
@@ -219,6 +222,13 @@ func (f *flags) validate(cmd *cobra.Command) (*pricing.Profile, error) {
 		strategy = f.problem.solutionStrategy.Name()
 	}
 	if err := f.slack.Check(cmd, strategy); err != nil {
+		return nil, err
+	}
+	if f.tuned != "" && (f.prices != "" || f.measure) {
+		return nil, exit.UsageErrorf("--tuned excludes --prices and --measure: --prices reads the prices of the file, too")
+	}
+	var err error
+	if f.tunedResult, err = command.Tuned(f.tuned); err != nil {
 		return nil, err
 	}
 	return command.PricedProfile(cmd, f.costs, f.prices)
@@ -336,7 +346,7 @@ func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *pricing.Pro
 func (f *flags) options(job *progress.Job, costProfile *pricing.Profile) graphrun.Options {
 	return graphrun.Options{Progress: job.Enter, Costs: costProfile, NoFusion: f.noFusion, Exact: f.exact,
 		Device: f.device, SolveLimit: f.solver.Option(), Slack: f.slack.Option(), Threads: f.threads, Caches: f.caches.Option(),
-		MemoryLimit: -1} // the plan may be for another machine
+		Tuned: f.tunedResult, MemoryLimit: -1} // the plan may be for another machine
 }
 
 // addAnswers adds the plans for symbolic sizes, the proofs of --for-all and the results of problem.go to the document
@@ -344,6 +354,9 @@ func (f *flags) options(job *progress.Job, costProfile *pricing.Profile) graphru
 func (f *flags) addAnswers(ctx context.Context, compiled *graphrun.Program, doc *Document) (err error) {
 	if doc.Classes, err = inspect.Specializations(compiled); err != nil {
 		return err
+	}
+	if costs := compiled.Internal().Options().Costs; costs != nil && len(costs.Prices) > 0 {
+		doc.Regret, _ = experiment.RegretOf(compiled) // unknown for strategies that do not state the problem
 	}
 	if err := f.prove(compiled, doc); err != nil {
 		return err

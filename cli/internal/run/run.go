@@ -56,6 +56,8 @@ type flags struct {
 	noFusion, exact bool
 	device, costs   string
 	cache           command.Cache
+	tuned           string         // path of the file of --tuned; empty for none
+	tunedResult     *pricing.Tuned // of the file
 }
 
 // Command returns the command run.
@@ -110,6 +112,7 @@ inputs and outputs of some ONNX models, are arrays with numpy's dtype U or S.`,
 	command.CostsFlag(cmd, &f.costs)
 	command.ThreadsFlag(cmd, &f.threads)
 	f.cache.AddFlags(cmd)
+	command.TunedFlag(cmd, &f.tuned)
 	cmd.MarkFlagFilename("outputs", "npz")
 	return cmd
 }
@@ -183,6 +186,10 @@ func (f *flags) check(cmd *cobra.Command) error {
 	if err := cmp.Or(f.slack.Check(cmd, f.strategy), f.caches.Check()); err != nil {
 		return err
 	}
+	var err error
+	if f.tunedResult, err = command.Tuned(f.tuned); err != nil {
+		return err
+	}
 	if err := f.cache.Check(cmd); err != nil {
 		return err
 	}
@@ -232,7 +239,7 @@ func (f *flags) compileOptions(job *progress.Job, costProfile *pricing.Profile) 
 	return graphrun.Options{Strategy: f.ext.Strategy(f.strategy), Threads: f.threads, Tracer: job,
 		InputsInMemory: true, Costs: costProfile, KeepGoing: f.keepGoing, NoFusion: f.noFusion, Exact: f.exact,
 		Device: f.device, Progress: job.Enter, Hints: f.hints, Slack: f.slack.Option(), Cache: f.cache.Option(),
-		Caches: f.caches.Option()}
+		Tuned: f.tunedResult, Caches: f.caches.Option()}
 }
 
 // writeOutputs writes the outputs to the file of --outputs, and prints them. With --keep-going it prints the outputs
