@@ -53,7 +53,7 @@ type flagDocument struct {
 var flagDocuments = map[string]flagDocument{
 	"tuned":       {"tune", reflect.TypeFor[pricing.Tuned]()},
 	"certificate": {"plan", reflect.TypeFor[experiment.Certificate]()},
-	"problem":     {"plan", reflect.TypeFor[wcsp.Problem]()},
+	"problem":     {"plan", reflect.TypeFor[experiment.ProblemFile]()},
 	"solution":    {"plan", reflect.TypeFor[wcsp.Solution]()},
 	"strategies":  {"plan", reflect.TypeFor[plan.StrategiesDocument]()},
 	"sweep":       {"plan", reflect.TypeFor[plan.SizesDocument]()},

@@ -3,8 +3,10 @@ package experiment
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -30,6 +32,35 @@ func Problem(p *graphrun.Program) (*wcsp.Problem, error) {
 		return nil, err
 	}
 	return model.WCSP, nil
+}
+
+// ProblemFile is the file of the layout problem of a graph: the problem, and what its labels stand for. It is also a file
+// of prices: see [pricing.ReadPrices].
+type ProblemFile struct {
+	wcsp.Problem
+	Prices []pricing.LabelPrice `json:"prices" doc:"The labels of nodes and the copies of values, with predicted prices and, where they are known, measured ones. With measured_ns added, --prices reads the file."`
+}
+
+// Write writes the file as JSON.
+func (f *ProblemFile) Write(w io.Writer) error {
+	if f == nil || w == nil {
+		return errors.New("the problem or the writer is nil")
+	}
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(f)
+}
+
+// PricedProblem is [Problem] with the prices of its labels.
+func PricedProblem(p *graphrun.Program) (*ProblemFile, error) {
+	model, err := p.Internal().Model()
+	if err != nil {
+		return nil, err
+	}
+	file := &ProblemFile{Problem: *model.WCSP, Prices: model.LabelPrices()}
+	file.Version = wcsp.Version
+	return file, nil
 }
 
 // LowerBound returns a lower bound on the cost of any plan of a graph, in nanoseconds. Strategy Optimal proves the

@@ -619,9 +619,12 @@ func (t *tuner) differenceText(chosen *tunedPlan) string {
 	final := t.result.Final
 	if chosen == t.predicted { // which is not slower than the plan at measured prices
 		pair := final.Verdict.pair(measuredName, predictedName)
-		return fmt.Sprintf("not distinguishable or faster: the %s takes %s a run, the %s %s (p %s); the first stays",
-			predictedName, timeText(t.predicted.runNS), measuredName, timeText(final.medianOf(measuredName)),
-			pValueText(pair.PHolm))
+		verdict := "not distinguishable"
+		if pair.Significant {
+			verdict = "the " + predictedName + " is fastest"
+		}
+		return fmt.Sprintf("%s: the %s takes %s a run, the %s %s (p %s); the first stays", verdict, predictedName,
+			timeText(t.predicted.runNS), measuredName, timeText(final.medianOf(measuredName)), pValueText(pair.PHolm))
 	}
 	pair := final.Verdict.pair(chosen.name, predictedName)
 	difference := 100 * (1 - chosen.runNS/t.predicted.runNS)

@@ -17,20 +17,21 @@ type LabelPrice struct {
 	Node           string  `json:"node" doc:"The node, by the name that plan shows."`
 	Op             string  `json:"op" doc:"The op of the node."`
 	Implementation string  `json:"implementation" doc:"The implementation of the op."`
-	Order          []int   `json:"order" doc:"The order of the dimensions of the first result, from the slowest; empty if the result is not dense."`
-	Operands       [][]int `json:"operands,omitempty" doc:"The orders of the operands; an empty list for a number, or for an operand that is not dense."`
+	Order          []int   `json:"order" doc:"The order of the dimensions of the first result, from the slowest; dimensions of size 1 come first."`
+	Operands       [][]int `json:"operands,omitempty" doc:"The orders of the operands; an empty list for a number."`
 	PredictedNS    float64 `json:"predicted_ns" doc:"The estimated cost, in nanoseconds."`
-	MeasuredNS     float64 `json:"measured_ns" doc:"The median of the measured times, in nanoseconds."`
-	Samples        int     `json:"samples" doc:"The number of measured times."`
+	MeasuredNS     float64 `json:"measured_ns,omitzero" doc:"The median of the measured times, in nanoseconds; left out if the label was not measured."`
+	Samples        int     `json:"samples,omitzero" doc:"The number of measured times."`
 	LowNS          float64 `json:"low_ns,omitzero" doc:"The lower end of the confidence interval of the median; left out if there are too few samples."`
 	HighNS         float64 `json:"high_ns,omitzero" doc:"Its upper end."`
+	Label          string  `json:"label,omitzero" doc:"The label of the layout problem, in files of plan --problem."`
 }
 
 // PricesVersion is the version of files of prices.
 const PricesVersion = 1
 
-// Prices is a file of measured prices. Other members of the object are ignored, so that the JSON output of plan
-// --measure is such a file.
+// Prices is a file of measured prices. Other members of the object, and labels without a measured price, are ignored, so
+// that the files of tune and of plan --problem and the JSON output of plan --measure are such files.
 type Prices struct {
 	Version int          `json:"version" const:"1" doc:"The version of the file: 1."`
 	Prices  []LabelPrice `json:"prices" doc:"The measured prices."`
@@ -52,8 +53,9 @@ func ReadPrices(r io.Reader) (*Prices, error) {
 	case list.Version != PricesVersion:
 		return nil, fmt.Errorf("version %d: want %d", list.Version, PricesVersion)
 	case len(list.Prices) == 0:
-		return nil, fmt.Errorf("the file has no \"prices\": plan --measure --json writes them")
+		return nil, fmt.Errorf("the file has no \"prices\": plan --measure --json and tune write them")
 	}
+	list.Prices = slices.DeleteFunc(list.Prices, func(price LabelPrice) bool { return price.MeasuredNS == 0 })
 	return &list, checkPrices(list.Prices)
 }
 
@@ -69,6 +71,26 @@ func checkPrices(list []LabelPrice) error {
 		}
 	}
 	return nil
+}
+
+// FindPrice returns the measured price of a label with operands in the same orders, or nil if it was not measured.
+func (p *Profile) FindPrice(label *LabelPrice) *LabelPrice {
+	if p == nil || label == nil {
+		return nil
+	}
+	first, found := slices.BinarySearchFunc(p.Prices, label, func(price LabelPrice, label *LabelPrice) int {
+		return price.compareLabels(label)
+	})
+	if !found {
+		return nil
+	}
+	return &p.Prices[first]
+}
+
+// compareLabels orders prices by the label that they price, with its operands.
+func (price *LabelPrice) compareLabels(other *LabelPrice) int {
+	return cmp.Or(price.compare(other.Node, other.Op, other.Implementation, other.Order),
+		slices.CompareFunc(price.Operands, other.Operands, slices.Compare))
 }
 
 // compare orders prices by the label that they price.
@@ -87,18 +109,14 @@ func (p *Profile) WithPrices(prices *Prices) *Profile {
 		changed.Prices = slices.Clone(prices.Prices)
 	}
 	slices.SortStableFunc(changed.Prices, func(a, b LabelPrice) int {
-		return cmp.Or(a.compare(b.Node, b.Op, b.Implementation, b.Order),
-			slices.CompareFunc(a.Operands, b.Operands, slices.Compare))
+		return a.compareLabels(&b)
 	})
 	return &changed
 }
 
 // AddPrice adds a measured price. It replaces the price of the same label with operands in the same orders, if any.
 func (list *Prices) AddPrice(price LabelPrice) {
-	same := func(other LabelPrice) bool {
-		return other.compare(price.Node, price.Op, price.Implementation, price.Order) == 0 &&
-			slices.EqualFunc(other.Operands, price.Operands, slices.Equal)
-	}
+	same := func(other LabelPrice) bool { return other.compareLabels(&price) == 0 }
 	list.Version = PricesVersion
 	list.Prices = append(slices.DeleteFunc(list.Prices, same), price)
 }

@@ -92,15 +92,12 @@ func IsInsertedCopy(n *graph.Node) bool {
 }
 
 // priceOrder returns the order of the first of the given results for a [pricing.LabelPrice]. Dimensions of size 1 come
-// first. It is empty if there is no dense result.
+// first. A value within the result of a concatenation has the order that it has in its own buffer.
 func priceOrder(results []tensor.Meta) []int {
 	if len(results) == 0 {
 		return []int{}
 	}
-	order, dense := tensor.OrderOf(results[0])
-	if !dense {
-		return []int{}
-	}
+	order, _ := tensor.OrderOf(results[0])
 	return order.Canonical(results[0].Shape).Dims()
 }
 

@@ -113,7 +113,7 @@ func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Pr
 
 // writeProblem writes the file of --problem.
 func (flags *problemFlags) writeProblem(ctx context.Context, compiled *graphrun.Program) error {
-	problem, err := experiment.Problem(compiled)
+	problem, err := experiment.PricedProblem(compiled)
 	if err != nil {
 		return fmt.Errorf("--problem: %w", err)
 	}

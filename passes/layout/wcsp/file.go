@@ -52,11 +52,15 @@ func (p *Problem) Write(w io.Writer) error {
 	return writeJSON(w, &withVersion)
 }
 
-// Read reads the output of [Problem.Write]. It fails if the problem is invalid, or if the file has unknown keys or
+// Read reads the output of [Problem.Write], and the file of plan --problem without its prices. It fails if the problem is invalid, or if the file has unknown keys or
 // another version.
 func Read(r io.Reader) (*Problem, error) {
 	p := new(Problem)
-	if err := readJSON(r, p); err != nil {
+	file := struct {
+		*Problem
+		Prices json.RawMessage `json:"prices"` // what labels stand for, in the files of plan --problem
+	}{Problem: p}
+	if err := readJSON(r, &file); err != nil {
 		return nil, err
 	}
 	if p.Version != Version {
