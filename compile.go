@@ -100,11 +100,10 @@ type Options struct {
 	Slack float64
 	// Costs prices work; nil is a default profile for this processor.
 	Costs *pricing.Profile
-	// Tuned is a result of measurements of this graph on this machine, which command tune and [experiment.Tune] make. The
-	// strategy Optimal then uses its prices and its plan. Compile fails if it is for another graph or other options, or if
-	// it was measured on another machine, with other Threads or another version. Nil is the result in Cache, if any.
-	//
-	// [experiment.Tune]: https://pkg.go.dev/github.com/graphrun/graphrun/experiment#Tune
+	// Tuned is a result of measurements of this graph on this machine, which command tune and Tune of package experiment
+	// make. The strategy Optimal then uses its prices and its plan. Compile fails if it is for another graph or other
+	// options, or if it was measured on another machine, with other Threads or another version. Nil is the result in
+	// Cache, if any.
 	Tuned *pricing.Tuned
 	// Tracer, if set, observes runs.
 	Tracer Tracer

@@ -40,16 +40,10 @@ type Certificate struct {
 	ProfileDigest string           `json:"profile_digest" doc:"The sha256 of the profile's canonical JSON (RFC 8785), in hexadecimal digits, as plan prints it."`
 	Problem       *wcsp.Problem    `json:"problem" doc:"The problem of layouts: the choices and their costs."`
 	Solution      *wcsp.Solution   `json:"solution" doc:"The chosen plan, a lower bound on the cost of all plans, and its proof."`
-	Regret        *CertifiedRegret `json:"regret,omitzero" doc:"The proof about the intervals of measured prices; left out without measured prices."`
-	Copies        *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
-}
-
-// CertifiedRegret proves that the plan costs at most Cost-Bound more than any other plan, at any prices within the
-// intervals of the profile's prices: see [layout.Regret].
-type CertifiedRegret struct {
-	Cost  int64       `json:"cost" doc:"The cost of the plan at the upper ends of its intervals, in picoseconds."`
-	Bound int64       `json:"bound" doc:"A lower bound on the cost of every plan at these prices, and at the lower ends of all other intervals."`
-	Proof *wcsp.Proof `json:"proof" doc:"The proof of the bound."`
+	// Regret proves that the plan costs at most Cost-Bound more than any other plan, at any prices within the intervals of
+	// the profile's prices: see [layout.Regret]. Its labels are those of Solution.
+	Regret *wcsp.Solution   `json:"regret,omitzero" doc:"The cost of the plan at the upper ends of the intervals of its measured prices, a lower bound on the cost of every plan with the other prices at the lower ends, and its proof; left out without measured prices."`
+	Copies *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
 }
 
 // CertifiedCopies proves a lower bound on the weighted cost of all plans: a weighted sum of time, number of copies, and
@@ -147,8 +141,8 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		if err != nil {
 			return nil, err
 		}
-		certificate.Regret = &CertifiedRegret{Cost: regret.CostPS, Bound: regret.Solution.Bound,
-			Proof: regret.Solution.Proof}
+		certificate.Regret = &wcsp.Solution{Version: wcsp.Version, Labels: certificate.Solution.Labels,
+			Cost: regret.CostPS, Bound: regret.Solution.Bound, Proof: regret.Solution.Proof}
 	}
 	certificate.OptionsDigest = machine.DigestOfJSON(certificate.Options)
 	certificate.ProfileDigest = machine.DigestOfJSON(certificate.Profile)
@@ -522,12 +516,14 @@ func (c *Certificate) sizes() map[string]int {
 
 // verifyRegret makes the problem of the regret from the model, and checks the proof of the bound.
 func (c *Certificate) verifyRegret(ctx context.Context, model *layout.Model) error {
+	if !slices.Equal(c.Regret.Labels, c.Solution.Labels) {
+		return errors.New("its plan is not that of the solution")
+	}
 	problem, err := model.RegretProblem(c.Solution.Labels)
 	if err != nil {
 		return err
 	}
-	return verify.Solution(ctx, problem, &wcsp.Solution{Version: wcsp.Version, Labels: c.Solution.Labels,
-		Cost: c.Regret.Cost, Bound: c.Regret.Bound, Proof: c.Regret.Proof})
+	return verify.Solution(ctx, problem, c.Regret)
 }
 
 // verifyCopies checks the bound on the weighted cost: a weight times the cost, plus weights for each copy and for each

@@ -17,6 +17,7 @@ import (
 	"github.com/graphrun/graphrun/internal/diskcache"
 	"github.com/graphrun/graphrun/internal/environment"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/steptimes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
 	"github.com/graphrun/graphrun/pricing"
@@ -34,16 +35,8 @@ type TuneOptions struct {
 	Before *pricing.Tuned
 	// Seed determines the order of the programs in each round.
 	Seed uint64
-	// Progress, if set, is called before each measurement.
-	Progress func(TuneProgress)
-}
-
-// TuneProgress is the state of [Tune].
-type TuneProgress struct {
-	Doing  string        // what is measured next, in words
-	Left   time.Duration // the time until the budget is used up
-	Prices int           // the number of measured prices
-	Regret *Regret       // of the cheapest plan at these prices; nil before the first measurement
+	// Progress, if set, is called before each measurement, with the state in words and the rest of the budget.
+	Progress func(state string, left time.Duration)
 }
 
 // Tuning is the result of [Tune].
@@ -54,7 +47,7 @@ type Tuning struct {
 	// comparison of the finalists, in other runs; it is nil if there is only one plan.
 	Choice, Final *Comparison
 	// Regret is the regret of the plan at measured prices.
-	Regret *Regret
+	Regret *layout.Regret
 	// Rounds is the number of times that labels were measured.
 	Rounds int
 	// Interrupted means that the context ended before the end of the measurements; the result then has the prices.
@@ -150,7 +143,6 @@ type tuner struct {
 	predictedLabels map[string]string
 	measured        *tunedPlan // the cheapest plan at the measured prices so far
 	profile         *pricing.Profile
-	doubt           []int // labels of the plan that may be cheaper than measured
 	candidates      []*tunedPlan
 	finalists       []*tunedPlan
 }
@@ -168,7 +160,7 @@ type tunedPlan struct {
 	labels  []int  // with choice pricing.LabeledPlan
 	options graphrun.Options
 	program *graphrun.Program // with times as its tracer
-	times   *StepTimes
+	times   *steptimes.Tracer
 	steps   []stepLabel
 	key     string  // equal for plans with equal labels
 	runNS   float64 // the time of a run
@@ -186,7 +178,7 @@ func newTuner(ctx context.Context, g *graph.Graph, options graphrun.Options, in 
 		t.Regret = 0.02
 	}
 	if t.Progress == nil {
-		t.Progress = func(TuneProgress) {}
+		t.Progress = func(string, time.Duration) {}
 	}
 	if options.Tracer != nil {
 		return nil, errors.New("Tune needs the tracer of the options for itself")
@@ -229,7 +221,11 @@ func (t *tuner) left() time.Duration { return t.budget - time.Since(t.start) }
 
 // progress reports what is measured next.
 func (t *tuner) progress(doing string) {
-	t.Progress(TuneProgress{Doing: doing, Left: max(0, t.left()), Prices: len(t.samples), Regret: t.result.Regret})
+	state := fmt.Sprintf("measuring %s; %d prices", doing, len(t.samples))
+	if t.result.Regret != nil {
+		state += fmt.Sprintf(", regret at most %.2g%%", 100*t.result.Regret.Share)
+	}
+	t.Progress(state, max(0, t.left()))
 }
 
 // interrupted returns what was measured until the context ended, or the error of a measurement.
@@ -267,7 +263,7 @@ func labelKey(label *pricing.LabelPrice) string {
 
 // compile compiles a plan.
 func (t *tuner) compile(name, choice string, options graphrun.Options) (*tunedPlan, error) {
-	plan := &tunedPlan{name: name, choice: choice, options: options, times: NewStepTimes()}
+	plan := &tunedPlan{name: name, choice: choice, options: options, times: steptimes.New()}
 	options.Tracer = plan.times
 	var err error
 	if plan.program, err = graphrun.Compile(t.ctx, t.graph, options); err != nil {
@@ -318,7 +314,7 @@ func (t *tuner) measureLabels() error {
 			plans = append(plans, t.measured)
 		}
 		if unmeasured == 0 || isFirst {
-			other, err := t.compileLabels("the plan that may be cheaper", t.doubt)
+			other, err := t.compileLabels("the plan that may be cheaper", t.result.Regret.Solution.Labels)
 			if err != nil {
 				return err
 			}
@@ -350,12 +346,8 @@ func (t *tuner) solve() error {
 	if err != nil {
 		return err
 	}
-	regret, err := model.Regret(plan.program.Internal().FirstBinding().Plan.Solution.Labels, false)
-	if err != nil {
-		return err
-	}
-	t.result.Regret, t.doubt = regretOf(regret, plan.program), regret.Solution.Labels
-	return nil
+	t.result.Regret, err = model.Regret(plan.program.Internal().FirstBinding().Plan.Solution.Labels, false)
+	return err
 }
 
 // unmeasured counts the labels of a plan without a measured price.
@@ -398,7 +390,7 @@ func (t *tuner) measure(plans []*tunedPlan) error {
 	t.result.Rounds++
 	scale := 1.0
 	for k, plan := range plans {
-		samples, totals := plan.times.take()
+		samples, totals := plan.times.Take()
 		if k == 0 {
 			median := *SpreadOf(totals).Median
 			if t.referenceNS == 0 {
@@ -608,7 +600,7 @@ func (t *tuner) conclude(plan *tunedPlan, text string) {
 		text = t.differenceText(plan)
 	}
 	if t.result.Regret != nil && plan.choice == pricing.MeasuredPlan {
-		text += "; " + t.result.Regret.Text()
+		text += "; " + t.result.Regret.String()
 	}
 	result.Summary = text
 	program.StoreTuned(t.cache, result)

@@ -130,6 +130,8 @@ func TestLayers(t *testing.T) {
 		// Programs join passes and exec, for any catalogue of ops.
 		"internal/program":  {"kernels", "op", "cmd"},
 		"internal/batching": {"kernels", "op", "cmd"},
+		// A tracer of runs.
+		"internal/steptimes": {"kernels", "passes", "op", "cmd"},
 		// Networks and kernels of tests.
 		"internal/graphtest/networks": {"passes", "exec", "cmd"}, "internal/gpu/conform/golden": {"passes", "exec", "cmd"},
 	}

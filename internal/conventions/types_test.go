@@ -18,15 +18,15 @@ import (
 // describes the same thing, such as a document of package report.
 var maxTypes = map[string]int{
 	"exec":              16,
-	"experiment":        28,
+	"experiment":        31,
 	"graph":             97,
 	"graph/batch":       1,
 	"inspect":           15,
 	"internal/batching": 2,
 	"internal/program":  6,
 	"passes":            10,
-	"passes/layout":     26,
-	"pricing":           10,
+	"passes/layout":     27,
+	"pricing":           12,
 	"report":            31,
 }
 

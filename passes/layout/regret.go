@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/graphrun/graphrun/internal/interrupt"
+	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // Regret bounds how much more a plan costs than the cheapest plan, at any prices within the intervals of the prices
@@ -19,15 +22,18 @@ import (
 // bound also holds if several entries share a price. The entries of a label are its work and its reads, at one ratio.
 // The copies that make a set of forms are those of the model's prices.
 type Regret struct {
+	NS    float64 `json:"ns" doc:"The greatest regret, in nanoseconds."`
+	Share float64 `json:"share" doc:"The greatest regret as a share of the cost of the plan."`
+	// Prices is 0 without measured prices; the intervals then say nothing about the machine.
+	Prices    int        `json:"prices" doc:"The number of measured prices. Prices that were not measured lie within a factor of 1.5 to 2.5."`
+	Intervals []Interval `json:"intervals" doc:"The intervals that contribute to the regret, the greatest first."`
 	// Problem has the variables and the factors of Model.WCSP, with the ends of intervals as costs in picoseconds.
-	Problem *wcsp.Problem
+	Problem *wcsp.Problem `json:"-"`
 	// Solution is the plan of least cost in Problem, with the lower bound on the cost of any plan and, if asked for, its
 	// proof. It is the plan that may be cheaper.
-	Solution *wcsp.Solution
+	Solution *wcsp.Solution `json:"-"`
 	// CostPS is the cost of the plan in Problem, and PlanPS in the model, in picoseconds.
-	CostPS, PlanPS int64
-	// Intervals are the intervals that contribute to the regret, the greatest first.
-	Intervals []Interval
+	CostPS, PlanPS int64 `json:"-"`
 }
 
 // Interval is the uncertain price of a label in which two plans differ.
@@ -39,10 +45,28 @@ type Interval struct {
 }
 
 // PS returns the greatest regret in picoseconds.
-func (r *Regret) PS() int64 { return max(0, r.CostPS-r.Solution.Bound) }
+func (r *Regret) PS() int64 {
+	if r == nil || r.Solution == nil {
+		return 0
+	}
+	return max(0, r.CostPS-r.Solution.Bound)
+}
 
-// Share returns the greatest regret as a share of the cost of the plan.
-func (r *Regret) Share() float64 { return float64(r.PS()) / float64(max(1, r.PlanPS)) }
+// String states the regret in words, with the intervals that contribute most.
+func (r *Regret) String() string {
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("at most %.2g%% from the best at any prices within the measured intervals", 100*r.Share)
+	var list []string
+	for _, interval := range r.Intervals[:min(3, len(r.Intervals))] {
+		list = append(list, fmt.Sprintf("%s by %s (%s)", interval.Choice, interval.Label, machine.Nanoseconds(interval.NS)))
+	}
+	if list != nil {
+		text += "; most uncertain: " + strings.Join(list, ", ")
+	}
+	return text
+}
 
 // Regret bounds the regret of the plan with the given labels, by variable of WCSP. If proof is set, the solution has a
 // proof of the bound.
@@ -63,6 +87,11 @@ func (m *Model) Regret(labels []int, proof bool) (_ *Regret, err error) {
 		return nil, err
 	}
 	regret.Intervals = m.intervals(regret, labels)
+	regret.NS = float64(regret.PS()) / pricing.PSPerNS
+	regret.Share = float64(regret.PS()) / float64(max(1, regret.PlanPS))
+	if m.Problem.Profile != nil {
+		regret.Prices = len(m.Problem.Profile.Prices)
+	}
 	return regret, nil
 }
 
@@ -112,7 +141,7 @@ func (m *Model) intervals(regret *Regret, labels []int) []Interval {
 		sums[key{variable, true}] += factor.Costs[ofPlan] - nominal[ofPlan]
 		sums[key{variable, false}] += nominal[ofOther] - factor.Costs[ofOther]
 	}
-	var list []Interval
+	list := []Interval{}
 	for k, ps := range sums {
 		if ps <= 0 {
 			continue
@@ -123,7 +152,7 @@ func (m *Model) intervals(regret *Regret, labels []int) []Interval {
 		}
 		variable := m.WCSP.Variables[k.variable]
 		list = append(list, Interval{Choice: variable.Name, Label: variable.Labels[chosen[k.variable]], Plan: k.plan,
-			NS: float64(ps) / 1000})
+			NS: float64(ps) / pricing.PSPerNS})
 	}
 	slices.SortFunc(list, func(a, b Interval) int {
 		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(a.Choice, b.Choice), cmp.Compare(a.Label, b.Label))

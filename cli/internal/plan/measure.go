@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/progress"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
+	"github.com/graphrun/graphrun/internal/steptimes"
 	"github.com/graphrun/graphrun/tensor"
 )
 
@@ -24,7 +25,7 @@ const (
 // measurePlan runs a program on generated inputs with one worker, and sets the median time of each step in doc. timer
 // is the tracer of the program. Minimum times would be too short, because a step is fastest before the clock rate falls
 // under load. The sum of the minimum times would be less than the time of any run.
-func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, timer *experiment.StepTimes, doc *Document) error {
+func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, timer *steptimes.Tracer, doc *Document) error {
 	generated := inputs.Sources{} // no files, so that all inputs are generated
 	inputSet, err := generated.ReadValues(g, &inputs.Arrays{})
 	var values map[string]*tensor.Tensor
@@ -55,7 +56,7 @@ func measurePlan(job *progress.Job, compiled *graphrun.Program, g *graph.Graph, 
 }
 
 // setMeasured sets the measured times of the steps, the prices of their nodes, and the errors of the estimates.
-func (doc *Document) setMeasured(timer *experiment.StepTimes, compiled *graphrun.Program, runs int) {
+func (doc *Document) setMeasured(timer *steptimes.Tracer, compiled *graphrun.Program, runs int) {
 	doc.Measured = &MeasuredPlan{Runs: runs}
 	var relativeErrors []float64
 	for i := range doc.Steps {

@@ -30,6 +30,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/inspect"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/internal/steptimes"
 	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/pricing"
 )
@@ -266,7 +267,7 @@ func (f *flags) runOnePlan(cmd *cobra.Command, path string, costProfile *pricing
 	}
 	var compiled *graphrun.Program
 	var doc *Document
-	timer := experiment.NewStepTimes()
+	timer := steptimes.New()
 	var dump bytes.Buffer // the graphs for --dump and --passes, printed after the progress line is cleared
 	planErr := job.Do(progress.Planning, func() (err error) {
 		if compiled, doc, err = f.plan(g, job, costProfile, timer, &dump); err != nil {
@@ -324,7 +325,7 @@ func (f *flags) load(ctx context.Context, path string) (*graph.Graph, error) {
 
 // plan compiles the graph. The program satisfies --max-memory if limits.fitMemory finds such a plan. With --measure,
 // timer traces its runs. dump receives the graphs for --dump and --passes.
-func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *pricing.Profile, timer *experiment.StepTimes,
+func (f *flags) plan(g *graph.Graph, job *progress.Job, costProfile *pricing.Profile, timer *steptimes.Tracer,
 	dump io.Writer) (*graphrun.Program, *Document, error) {
 	options := f.options(job, costProfile)
 	options.Strategy = f.problem.strategy(f.extensions, f.strategy)
@@ -356,7 +357,7 @@ func (f *flags) addAnswers(ctx context.Context, compiled *graphrun.Program, doc 
 		return err
 	}
 	if costs := compiled.Internal().Options().Costs; costs != nil && len(costs.Prices) > 0 {
-		doc.Regret, _ = experiment.RegretOf(compiled) // unknown for strategies that do not state the problem
+		doc.Regret, _ = experiment.Regret(compiled) // unknown for strategies that do not state the problem
 	}
 	if err := f.prove(compiled, doc); err != nil {
 		return err
@@ -403,7 +404,7 @@ func dumpWriter(cmd *cobra.Command, asJSON bool) io.Writer {
 
 // finish measures and prints a plan, and returns an error if the plan violates --max-memory, --max-copies or --for-all.
 func (f *flags) finish(cmd *cobra.Command, path string, job *progress.Job, compiled *graphrun.Program, g *graph.Graph,
-	doc *Document, timer *experiment.StepTimes) (err error) {
+	doc *Document, timer *steptimes.Tracer) (err error) {
 	if f.json || f.code != "" { // the text of a plan begins with these sentences: see answers
 		for _, text := range f.limits.rejectedTexts(doc) {
 			term.PrintNote(cmd, "%s", text)

@@ -27,6 +27,7 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/term"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
@@ -168,11 +169,12 @@ func run(cmd *cobra.Command, path string, f flags) error {
 	noted := time.Now()
 	tuning, err := experiment.Tune(job.Context, workload.Graph, options, workload.Inputs.Values, experiment.TuneOptions{
 		Budget: f.budget, Regret: f.regret, Before: before, Seed: f.sources.Seed,
-		Progress: func(p experiment.TuneProgress) {
-			job.Enter(progressText(p))
+		Progress: func(state string, left time.Duration) {
+			text := fmt.Sprintf("%s; at most about %v left", state, left.Round(time.Second))
+			job.Enter(text)
 			if !term.IsTerminal(cmd.ErrOrStderr()) && time.Since(noted) > noteInterval {
 				noted = time.Now()
-				term.PrintNote(cmd, "%s", progressText(p))
+				term.PrintNote(cmd, "%s", text)
 			}
 		}})
 	job.End()
@@ -194,15 +196,6 @@ func run(cmd *cobra.Command, path string, f flags) error {
 // noteInterval is the time between notes about progress if standard error is not a terminal.
 const noteInterval = 30 * time.Second
 
-// progressText describes the state of the measurement.
-func progressText(p experiment.TuneProgress) string {
-	text := fmt.Sprintf("measuring %s; %s", p.Doing, format.Count(p.Prices, "price"))
-	if p.Regret != nil {
-		text += fmt.Sprintf(", regret at most %s", format.Percent(p.Regret.Share))
-	}
-	return text + fmt.Sprintf("; at most about %v left", p.Left.Round(time.Second))
-}
-
 // Document is the output of tune.
 type Document struct {
 	Summary     string                   `json:"summary" doc:"The result in words."`
@@ -210,7 +203,7 @@ type Document struct {
 	Threads     int                      `json:"threads" doc:"The number of workers of a run."`
 	Dims        map[string]int           `json:"dims" doc:"The sizes of the graph's symbols."`
 	Interrupted bool                     `json:"interrupted" doc:"Whether the measurement was interrupted."`
-	Regret      *experiment.Regret       `json:"regret,omitzero" doc:"The regret of the cheapest plan at the measured prices; left out if nothing was measured."`
+	Regret      *layout.Regret           `json:"regret,omitzero" doc:"The regret of the cheapest plan at the measured prices; left out if nothing was measured."`
 	Rounds      int                      `json:"rounds" doc:"How often labels were measured."`
 	Plans       []experiment.Measurement `json:"plans" doc:"The plans whose whole runs were measured, to choose the finalists; ratios are relative to the first."`
 	Finalists   []experiment.Measurement `json:"finalists" doc:"The fastest plans, in other runs."`
