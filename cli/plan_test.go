@@ -23,6 +23,7 @@ import (
 )
 
 type planJSON struct {
+	Regret    any                      `json:"regret"`
 	toldDoc
 	Version   int                      `json:"version"`
 	Strategy  string                   `json:"strategy"`

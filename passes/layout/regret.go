@@ -13,7 +13,7 @@ import (
 	"github.com/graphrun/graphrun/pricing"
 )
 
-// Regret bounds how much more a plan costs than the cheapest plan, at any prices within the intervals of the prices
+// RegretBound bounds how much more a plan costs than the cheapest plan, at any prices within the intervals of the prices
 // ([pricing.Ratio]).
 //
 // Let the sum of a plan's entries in the cost tables be its cost. Entries have a price in an interval. The regret is
@@ -21,7 +21,7 @@ import (
 // these costs: a single search bounds the cost of all other plans in it. Intervals count as independent, so that the
 // bound also holds if several entries share a price. The entries of a label are its work and its reads, at one ratio.
 // The copies that make a set of forms are those of the model's prices.
-type Regret struct {
+type RegretBound struct {
 	NS    float64 `json:"ns" doc:"The greatest regret, in nanoseconds."`
 	Share float64 `json:"share" doc:"The greatest regret as a share of the cost of the plan."`
 	// Prices is 0 without measured prices; the intervals then say nothing about the machine.
@@ -45,7 +45,7 @@ type Interval struct {
 }
 
 // PS returns the greatest regret in picoseconds.
-func (r *Regret) PS() int64 {
+func (r *RegretBound) PS() int64 {
 	if r == nil || r.Solution == nil {
 		return 0
 	}
@@ -53,7 +53,7 @@ func (r *Regret) PS() int64 {
 }
 
 // String states the regret in words, with the intervals that contribute most.
-func (r *Regret) String() string {
+func (r *RegretBound) String() string {
 	if r == nil {
 		return ""
 	}
@@ -70,13 +70,13 @@ func (r *Regret) String() string {
 
 // Regret bounds the regret of the plan with the given labels, by variable of WCSP. If proof is set, the solution has a
 // proof of the bound.
-func (m *Model) Regret(labels []int, proof bool) (_ *Regret, err error) {
+func (m *Model) Regret(labels []int, proof bool) (_ *RegretBound, err error) {
 	defer interrupt.Catch(&err)
 	problem, err := m.RegretProblem(labels)
 	if err != nil {
 		return nil, err
 	}
-	regret := &Regret{Problem: problem}
+	regret := &RegretBound{Problem: problem}
 	regret.PlanPS, _ = m.WCSP.Cost(labels) // no error, because the problem was made
 	if regret.CostPS, err = problem.Cost(labels); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (m *Model) Regret(labels []int, proof bool) (_ *Regret, err error) {
 	return regret, nil
 }
 
-// RegretProblem returns the Problem of a [Regret], without a solution.
+// RegretProblem returns the Problem of a [RegretBound], without a solution.
 func (m *Model) RegretProblem(labels []int) (_ *wcsp.Problem, err error) {
 	defer interrupt.Catch(&err)
 	if err := m.check(); err != nil {
@@ -118,7 +118,7 @@ func (m *Model) RegretProblem(labels []int) (_ *wcsp.Problem, err error) {
 }
 
 // intervals lists the parts of intervals by which the plan and the solution of a regret differ from the model's prices.
-func (m *Model) intervals(regret *Regret, labels []int) []Interval {
+func (m *Model) intervals(regret *RegretBound, labels []int) []Interval {
 	type key struct {
 		variable int
 		plan     bool
