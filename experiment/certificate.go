@@ -141,8 +141,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		if err != nil {
 			return nil, err
 		}
-		certificate.Regret = &wcsp.Solution{Version: wcsp.Version, Labels: certificate.Solution.Labels,
-			Cost: regret.CostPS, Bound: regret.Solution.Bound, Proof: regret.Solution.Proof}
+		certificate.Regret = regret.Proof()
 	}
 	certificate.OptionsDigest = machine.DigestOfJSON(certificate.Options)
 	certificate.ProfileDigest = machine.DigestOfJSON(certificate.Profile)

@@ -314,7 +314,7 @@ func (t *tuner) measureLabels() error {
 			plans = append(plans, t.measured)
 		}
 		if unmeasured == 0 || isFirst {
-			other, err := t.compileLabels("the plan that may be cheaper", t.result.Regret.Solution.Labels)
+			other, err := t.compileLabels("the plan that may be cheaper", t.result.Regret.Other())
 			if err != nil {
 				return err
 			}
