@@ -158,7 +158,6 @@ type tunedPlan struct {
 	name    string
 	choice  string // pricing.Tuned.Plan
 	labels  []int  // with choice pricing.LabeledPlan
-	options graphrun.Options
 	program *graphrun.Program // with times as its tracer
 	times   *steptimes.Tracer
 	steps   []stepLabel
@@ -263,7 +262,7 @@ func labelKey(label *pricing.LabelPrice) string {
 
 // compile compiles a plan.
 func (t *tuner) compile(name, choice string, options graphrun.Options) (*tunedPlan, error) {
-	plan := &tunedPlan{name: name, choice: choice, options: options, times: steptimes.New()}
+	plan := &tunedPlan{name: name, choice: choice, times: steptimes.New()}
 	options.Tracer = plan.times
 	var err error
 	if plan.program, err = graphrun.Compile(t.ctx, t.graph, options); err != nil {
@@ -461,7 +460,7 @@ func (t *tuner) measurePlans() (contradicted *tunedPlan, err error) {
 	return nil, nil
 }
 
-// findCandidates compiles the plans to compare, without tracers: the plan at measured prices, the plan at predicted
+// findCandidates compiles the plans to compare: the plan at measured prices, the plan at predicted
 // prices, the next best plans, and other strategies. Of equal plans it takes the first.
 func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 	list, keys := []*tunedPlan{t.measured}, map[string]bool{t.measured.key: true}
@@ -470,7 +469,17 @@ func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 			keys[plan.key], list = true, append(list, plan)
 		}
 	}
-	add(t.predicted)
+	if !keys[t.predicted.key] {
+		options := t.options // the same plan, with its cost at the measured prices
+		options.Costs, options.Strategy = t.profile, layout.GivenNames(t.predictedLabels)
+		predicted, err := t.compile(predictedName, pricing.PredictedPlan, options)
+		if err != nil {
+			return nil, err
+		}
+		predicted.runNS = t.predicted.runNS
+		t.predicted = predicted
+		add(predicted)
+	}
 	best, _, err := Best(t.measured.program, bestPlans)
 	if err != nil {
 		return nil, err
@@ -481,6 +490,9 @@ func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 			return nil, err
 		}
 		add(plan)
+	}
+	if t.left() < t.budget/5 { // other strategies rarely are the fastest
+		return list, nil
 	}
 	limit := maxPlanCost * t.measured.program.Report().CostNS
 	for _, strategy := range []layout.Strategy{layout.Propagate, layout.Contiguous, layout.ChannelsLast} {
@@ -502,15 +514,8 @@ func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 func (t *tuner) compare(plans []*tunedPlan, runs int, share float64) (*Comparison, error) {
 	candidates := make([]Candidate, len(plans))
 	for i, plan := range plans {
-		options := plan.options
-		if plan == t.predicted { // the same plan, with its cost at the measured prices
-			options.Costs, options.Strategy = t.profile, layout.GivenNames(t.predictedLabels)
-		}
-		p, err := graphrun.Compile(t.ctx, t.graph, options)
-		if err != nil {
-			return nil, err
-		}
-		candidates[i] = Candidate{Name: plan.name, Program: p}
+		plan.times.Pause(true)
+		candidates[i] = Candidate{Name: plan.name, Program: plan.program}
 	}
 	if round := t.timeOf(plans); round > 0 {
 		affordable := int(share*float64(t.left())/float64(round)) * runsOfTurn
@@ -542,6 +547,10 @@ func (c *Comparison) medianOf(name string) float64 {
 // measureFinal measures the finalists, and concludes which plan is used.
 func (t *tuner) measureFinal() (err error) {
 	if len(t.finalists) == 1 {
+		t.progress("whole runs")
+		if t.result.Final, err = t.compare(t.finalists, choiceRuns, 0.5); err != nil {
+			return err
+		}
 		t.conclude(t.measured, "the plan at predicted prices is the cheapest at measured prices, too: "+
 			timeText(t.measured.runNS)+" a run")
 		return nil
@@ -599,6 +608,9 @@ func (t *tuner) conclude(plan *tunedPlan, text string) {
 		}
 	}
 	result.NS, result.PredictedNS = plan.runNS, t.predicted.runNS
+	if plan.key == t.predicted.key {
+		result.PredictedNS = plan.runNS
+	}
 	if text == "" {
 		text = t.differenceText(plan)
 		if load := environment.LoadWarning(t.result.Final.Verdict.Load); load != "" {
