@@ -139,8 +139,7 @@ type tuner struct {
 	samples     map[string]*labelTimes
 	referenceNS float64    // the time of the steps of predicted in the first measurement, to which later times are scaled
 	predicted   *tunedPlan // the plan at predicted prices
-	// predictedLabels are its labels, by variable of the layout problem.
-	predictedLabels map[string]string
+	repeated    graphrun.Strategy // makes it again at other prices
 	measured        *tunedPlan // the cheapest plan at the measured prices so far
 	profile         *pricing.Profile
 	candidates      []*tunedPlan
@@ -201,15 +200,9 @@ func newTuner(ctx context.Context, g *graph.Graph, options graphrun.Options, in 
 	if t.predicted, err = t.compile(predictedName, pricing.PredictedPlan, t.options); err != nil {
 		return nil, err
 	}
-	if t.predicted.program.Internal().FirstBinding().Plan.Solution == nil {
-		return nil, fmt.Errorf("strategy %s does not state the problem of layouts: tune strategy optimal",
-			t.predicted.program.Report().Strategy)
-	}
-	model, err := t.predicted.program.Internal().Model()
-	if err != nil {
+	if t.repeated, err = Repeated(t.predicted.program); err != nil {
 		return nil, err
 	}
-	t.predictedLabels = program.LabelNames(model.WCSP, t.predicted.program.Internal().FirstBinding().Plan.Solution.Labels)
 	t.result.Result.Sizes = t.predicted.program.Internal().FirstBinding().Graph.BoundSizes()
 	t.measured = t.predicted
 	return t, nil
@@ -471,7 +464,7 @@ func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 	}
 	if !keys[t.predicted.key] {
 		options := t.options // the same plan, with its cost at the measured prices
-		options.Costs, options.Strategy = t.profile, layout.GivenNames(t.predictedLabels)
+		options.Costs, options.Strategy = t.profile, t.repeated
 		predicted, err := t.compile(predictedName, pricing.PredictedPlan, options)
 		if err != nil {
 			return nil, err

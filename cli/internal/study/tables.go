@@ -42,9 +42,10 @@ func (d *Document) write(p *printer) {
 		}
 		if group.threads > 0 {
 			p.printTable(fmt.Sprintf("Median times, ms: %s, %s", group.condition, format.Count(group.threads, "thread")),
-				timeTable(d.Strategies, resultsOf[group]))
+				timeTable(resultsOf[group]))
 		}
 	}
+	d.tunedTables(p.printTable)
 	d.writeOrders(p)
 }
 
@@ -240,7 +241,7 @@ func graphTable(strategies []string, results []*Result) *term.Table {
 			proved = fmt.Sprintf("gap %s%%", percent(best.Gap, 2))
 		}
 		cells := []any{result.Task.graph(), best.Steps, fmt.Sprintf("%.0f", best.CostNS/1e3), proved}
-		for _, p := range result.Plans {
+		for _, p := range result.Plans[:len(strategies)] {
 			cells = append(cells, percent(p.Gap, 1))
 		}
 		t.Add(append(cells, best.Copies, (result.ProofSize+512)/1024)...) // in KiB, rounded
@@ -249,10 +250,10 @@ func graphTable(strategies []string, results []*Result) *term.Table {
 }
 
 // timeTable has the median times of the graphs of a group, in milliseconds.
-func timeTable(strategies []string, results []*Result) *term.Table {
+func timeTable(results []*Result) *term.Table {
 	t := term.NewTable(term.NameCol("network"))
-	for _, name := range strategies {
-		t.Columns = append(t.Columns, term.NumberCol(name))
+	for _, plan := range results[0].Plans {
+		t.Columns = append(t.Columns, term.NumberCol(plan.Strategy))
 	}
 	for _, result := range results {
 		cells := []any{result.Task.graph()}
