@@ -515,6 +515,10 @@ func (t *tuner) compare(plans []*tunedPlan, runs int, share float64) (*Compariso
 		runs = min(max(runs, int(wholeTime/round)*runsOfTurn), mostRuns, max(fewestRuns, affordable))
 	}
 	c, err := Compare(t.ctx, candidates, t.in, Options{Runs: runs, Turn: 1 + runsOfTurn, Seed: t.random.Uint64()})
+	var memory *graphrun.MemoryError
+	if errors.As(err, &memory) && len(plans) > 2 { // of the plans together
+		return t.compare(plans[:2], runs, share)
+	}
 	if err != nil {
 		return nil, err
 	}
