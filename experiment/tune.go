@@ -137,13 +137,13 @@ type tuner struct {
 	cache   *diskcache.Cache // where the result is stored; nil for none
 
 	samples     map[string]*labelTimes
-	referenceNS float64    // the time of the steps of predicted in the first measurement, to which later times are scaled
-	predicted   *tunedPlan // the plan at predicted prices
+	referenceNS float64           // the time of the steps of predicted in the first measurement, to which later times are scaled
+	predicted   *tunedPlan        // the plan at predicted prices
 	repeated    graphrun.Strategy // makes it again at other prices
-	measured        *tunedPlan // the cheapest plan at the measured prices so far
-	profile         *pricing.Profile
-	candidates      []*tunedPlan
-	finalists       []*tunedPlan
+	measured    *tunedPlan        // the cheapest plan at the measured prices so far
+	profile     *pricing.Profile
+	candidates  []*tunedPlan
+	finalists   []*tunedPlan
 }
 
 // labelTimes are the measured times of a label, in nanoseconds.
@@ -155,8 +155,8 @@ type labelTimes struct {
 // tunedPlan is a plan that Tune measures.
 type tunedPlan struct {
 	name    string
-	choice  string // pricing.Tuned.Plan
-	labels  []int  // with choice pricing.LabeledPlan
+	choice  string            // pricing.Tuned.Plan
+	labels  []int             // with choice pricing.LabeledPlan
 	program *graphrun.Program // with times as its tracer
 	times   *steptimes.Tracer
 	steps   []stepLabel
