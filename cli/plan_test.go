@@ -23,6 +23,7 @@ import (
 )
 
 type planJSON struct {
+	Regret any `json:"regret"`
 	toldDoc
 	Version   int                      `json:"version"`
 	Strategy  string                   `json:"strategy"`
@@ -337,7 +338,7 @@ func TestPlanPrices(t *testing.T) {
 	require.Contains(t, succeed(t, "compare", file, "--prices", path, "--runs", "2", "--strategies", "optimal"), "optimal")
 	r := call(t, "plan", file, "--prices", write(t, "bad.json", `{"version": 1}`))
 	require.Equal(t, exit.CodeUsage, r.code)
-	require.Contains(t, r.errors, `bad.json: the file has no "prices": plan --measure --json writes them`)
+	require.Contains(t, r.errors, `bad.json: the file has no "prices": plan --measure --json and tune write them`)
 }
 
 // TestPlanMeasure holds what was measured to the steps, and the sums to theirs.

@@ -41,7 +41,7 @@ type Certificate struct {
 	Problem       *wcsp.Problem    `json:"problem" doc:"The problem of layouts: the choices and their costs."`
 	Solution      *wcsp.Solution   `json:"solution" doc:"The chosen plan, a lower bound on the cost of all plans, and its proof."`
 	// Regret proves that the plan costs at most Cost-Bound more than any other plan, at any prices within the intervals of
-	// the profile's prices: see [layout.Regret]. Its labels are those of Solution.
+	// the profile's prices: see [layout.RegretBound]. Its labels are those of Solution.
 	Regret *wcsp.Solution   `json:"regret,omitzero" doc:"The cost of the plan at the upper ends of the intervals of its measured prices, a lower bound on the cost of every plan with the other prices at the lower ends, and its proof; left out without measured prices."`
 	Copies *CertifiedCopies `json:"copies,omitzero" doc:"The proof about copies and memory; left out for strategies other than optimal."`
 }
@@ -141,8 +141,7 @@ func Certify(p *graphrun.Program) (*Certificate, error) {
 		if err != nil {
 			return nil, err
 		}
-		certificate.Regret = &wcsp.Solution{Version: wcsp.Version, Labels: certificate.Solution.Labels,
-			Cost: regret.CostPS, Bound: regret.Solution.Bound, Proof: regret.Solution.Proof}
+		certificate.Regret = regret.Proof()
 	}
 	certificate.OptionsDigest = machine.DigestOfJSON(certificate.Options)
 	certificate.ProfileDigest = machine.DigestOfJSON(certificate.Profile)

@@ -8,8 +8,8 @@ import (
 )
 
 // Regret bounds how much more the plan of a program costs than any other plan, at any prices within their intervals: see
-// [layout.Regret]. It is for the sizes that Compile planned. The strategy must state the layout problem, as Optimal does.
-func Regret(p *graphrun.Program) (*layout.Regret, error) {
+// [layout.RegretBound]. It is for the sizes that Compile planned. The strategy must state the layout problem, as Optimal does.
+func Regret(p *graphrun.Program) (*layout.RegretBound, error) {
 	model, err := p.Internal().Model()
 	if err != nil {
 		return nil, err

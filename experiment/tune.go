@@ -47,7 +47,7 @@ type Tuning struct {
 	// comparison of the finalists, in other runs; it is nil if there is only one plan.
 	Choice, Final *Comparison
 	// Regret is the regret of the plan at measured prices.
-	Regret *layout.Regret
+	Regret *layout.RegretBound
 	// Rounds is the number of times that labels were measured.
 	Rounds int
 	// Interrupted means that the context ended before the end of the measurements; the result then has the prices.
@@ -83,7 +83,7 @@ const (
 //
 // The labels of a plan are its choices: implementations, orders and copies. Tune runs plans, and takes the times of their
 // steps as measured prices of the labels, in the state of the caches in which a plan meets them. It solves the layout
-// problem exactly at these prices, and bounds the regret of the solution ([layout.Regret]). The plan that may be cheaper
+// problem exactly at these prices, and bounds the regret of the solution ([layout.RegretBound]). The plan that may be cheaper
 // has the labels that matter, and is measured next. This ends when the bound is below TuneOptions.Regret. Then the
 // plans at measured and at predicted prices, the next best plans and the other strategies are measured whole, in turns
 // ([Compare]). The fastest of them are measured again, so that luck in the choice does not count. If a plan is
@@ -314,7 +314,7 @@ func (t *tuner) measureLabels() error {
 			plans = append(plans, t.measured)
 		}
 		if unmeasured == 0 || isFirst {
-			other, err := t.compileLabels("the plan that may be cheaper", t.result.Regret.Solution.Labels)
+			other, err := t.compileLabels("the plan that may be cheaper", t.result.Regret.Other())
 			if err != nil {
 				return err
 			}
@@ -560,13 +560,16 @@ func (t *tuner) measureFinal() (err error) {
 	return nil
 }
 
-// disturbanceOf returns why a comparison concludes nothing; empty if it does. Drift affects all plans equally.
+// disturbanceOf returns why a comparison concludes nothing; empty if it does. Drift affects all plans equally, because
+// they run in turns, and so does a load that does not spread the times.
 func disturbanceOf(verdict *Ranking) string {
-	if warning := environment.LoadWarning(verdict.Load); warning != "" {
-		return warning
-	}
-	if verdict.Spread > noticedSpread {
-		return fmt.Sprintf("the interquartile range of times is %.0f%% of the median", 100*verdict.Spread)
+	text := fmt.Sprintf("the interquartile range of times is %.0f%% of the median", 100*verdict.Spread)
+	load := environment.LoadWarning(verdict.Load)
+	switch {
+	case load != "" && verdict.Spread > maxSpread:
+		return text + ", and " + load
+	case verdict.Spread > noticedSpread:
+		return text
 	}
 	return ""
 }
@@ -598,6 +601,9 @@ func (t *tuner) conclude(plan *tunedPlan, text string) {
 	result.NS, result.PredictedNS = plan.runNS, t.predicted.runNS
 	if text == "" {
 		text = t.differenceText(plan)
+		if load := environment.LoadWarning(t.result.Final.Verdict.Load); load != "" {
+			text += "; note: " + load
+		}
 	}
 	if t.result.Regret != nil && plan.choice == pricing.MeasuredPlan {
 		text += "; " + t.result.Regret.String()

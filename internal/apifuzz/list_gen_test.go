@@ -504,7 +504,7 @@ var listedReceivers = []reflect.Type{
 	reflect.TypeFor[*layout.Outcome](),
 	reflect.TypeFor[*layout.Preference](),
 	reflect.TypeFor[*layout.Problem](),
-	reflect.TypeFor[*layout.Regret](),
+	reflect.TypeFor[*layout.RegretBound](),
 	reflect.TypeFor[*layout.Solution](),
 	reflect.TypeFor[layout.Weights](),
 	reflect.TypeFor[*wcsp.Costs](),

@@ -150,9 +150,9 @@ func TestRegret(t *testing.T) {
 			plans++
 			regret, err := m.Regret(labels, k == 0)
 			require.NoError(t, err)
-			require.True(t, regret.Solution.Optimal())
+			require.True(t, regret.solution.Optimal())
 			if k == 0 {
-				require.NoError(t, verify.Solution(t.Context(), regret.Problem, regret.Solution))
+				require.NoError(t, verify.Solution(t.Context(), regret.problem, regret.solution))
 			}
 			tolerance := int64(len(m.WCSP.Factors) * 64) // of rounding to picoseconds
 			for range 3 {
@@ -161,8 +161,8 @@ func TestRegret(t *testing.T) {
 				require.NoError(t, err)
 				best, err := wcsp.Exact.Solve(corner.WCSP, wcsp.Options{})
 				require.NoError(t, err)
-				require.LessOrEqual(t, cost-best.Cost, regret.PS()+tolerance)
-				if 2*(cost-best.Cost) > regret.PS() {
+				require.LessOrEqual(t, cost-best.Cost, regret.ps()+tolerance)
+				if 2*(cost-best.Cost) > regret.ps() {
 					tight++
 				}
 			}
@@ -171,9 +171,9 @@ func TestRegret(t *testing.T) {
 				sum += interval.NS
 			}
 			// The regret is at most the difference at the prices of the model, and the parts of the intervals.
-			other, err := m.WCSP.Cost(regret.Solution.Labels)
+			other, err := m.WCSP.Cost(regret.solution.Labels)
 			require.NoError(t, err)
-			require.LessOrEqual(t, float64(regret.PS()-max(0, regret.PlanPS-other)), 1000*sum+float64(tolerance))
+			require.LessOrEqual(t, float64(regret.ps()-max(0, regret.planPS-other)), 1000*sum+float64(tolerance))
 		}
 	}
 	require.Greater(t, plans, 1500)

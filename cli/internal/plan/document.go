@@ -16,7 +16,7 @@ type Document struct {
 	Dims         map[string]int           `json:"dims,omitzero" doc:"The sizes of the symbols of the graph for --measure."`
 	Prices       []pricing.LabelPrice     `json:"prices,omitzero" doc:"For --measure, the measured prices of the steps, and those of --prices; --prices reads them."`
 	Measured     *MeasuredPlan            `json:"measured,omitzero" doc:"The result of --measure; the measured time of each step is in steps."`
-	Regret       *layout.Regret           `json:"regret,omitzero" doc:"How much less another plan can cost, at any prices within the intervals of the measured prices; left out without measured prices."`
+	Regret       *layout.RegretBound      `json:"regret,omitzero" doc:"How much less another plan can cost, at any prices within the intervals of the measured prices; left out without measured prices."`
 	Rejected     []RejectedPlan           `json:"rejected,omitzero" doc:"The plans that --max-memory rejected; the plan of --strategy is first."`
 	Within       *WithinMemory            `json:"within_memory,omitzero" doc:"A comparison of the plan with the other plans that --max-memory admits."`
 	Advice       *layout.Advice           `json:"advice,omitzero" doc:"Changes of the graph or of its inputs that would reduce the cost, for strategy optimal."`

@@ -203,7 +203,7 @@ type Document struct {
 	Threads     int                      `json:"threads" doc:"The number of workers of a run."`
 	Dims        map[string]int           `json:"dims" doc:"The sizes of the graph's symbols."`
 	Interrupted bool                     `json:"interrupted" doc:"Whether the measurement was interrupted."`
-	Regret      *layout.Regret           `json:"regret,omitzero" doc:"The regret of the cheapest plan at the measured prices; left out if nothing was measured."`
+	Regret      *layout.RegretBound      `json:"regret,omitzero" doc:"The regret of the cheapest plan at the measured prices; left out if nothing was measured."`
 	Rounds      int                      `json:"rounds" doc:"How often labels were measured."`
 	Plans       []experiment.Measurement `json:"plans" doc:"The plans whose whole runs were measured, to choose the finalists; ratios are relative to the first."`
 	Finalists   []experiment.Measurement `json:"finalists" doc:"The fastest plans, in other runs."`
