@@ -107,15 +107,15 @@ func TestExtendRefuses(t *testing.T) {
 		op   *graph.Op
 		impl graph.Impl
 	}{
-		"nil":                                         {nil, graph.Impl{}},
-		"has no name":                                 {conv, graph.Impl{Work: freeWork, Lower: lower}},
-		`"mine" is new, and lacks Work or Lower`:      {conv, graph.Impl{Name: "mine", Lower: lower}},
-		`"nchw" is an implementation of the op`:       {conv, graph.Impl{Name: "nchw", Work: freeWork, Lower: lower}},
-		"only Work or Read":                           {conv, graph.Impl{Name: "nchw"}},
-		"is a copy of an implementation":              {conv, conv.Impls[0]},
-		`"mine" is new`:                               {kernels.Lookup("view"), graph.Impl{Name: "mine"}},
-		`op "mine" was not made by graph.Define`:      {&graph.Op{Semantics: graph.Semantics{Name: "mine"}}, graph.Impl{}},
-		`"tensordot" has no implementations, `: {kernels.Lookup("tensordot"), graph.Impl{Name: "mine"}},
+		"nil":                                    {nil, graph.Impl{}},
+		"has no name":                            {conv, graph.Impl{Work: freeWork, Lower: lower}},
+		`"mine" is new, and lacks Work or Lower`: {conv, graph.Impl{Name: "mine", Lower: lower}},
+		`"nchw" is an implementation of the op`:  {conv, graph.Impl{Name: "nchw", Work: freeWork, Lower: lower}},
+		"only Work or Read":                      {conv, graph.Impl{Name: "nchw"}},
+		"is a copy of an implementation":         {conv, conv.Impls[0]},
+		`"mine" is new`:                          {kernels.Lookup("view"), graph.Impl{Name: "mine"}},
+		`op "mine" was not made by graph.Define`: {&graph.Op{Semantics: graph.Semantics{Name: "mine"}}, graph.Impl{}},
+		`"tensordot" has no implementations, `:   {kernels.Lookup("tensordot"), graph.Impl{Name: "mine"}},
 	} {
 		_, err := graph.Extend(c.op, c.impl)
 		assert.ErrorContains(t, err, want)

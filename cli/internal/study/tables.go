@@ -43,9 +43,13 @@ func (d *Document) write(p *printer) {
 		if group.threads > 0 {
 			p.printTable(fmt.Sprintf("Median times, ms: %s, %s", group.condition, format.Count(group.threads, "thread")),
 				timeTable(d.Strategies, resultsOf[group]))
+			p.printTable(regretTable(d.Strategies, group, resultsOf[group]))
 		}
 	}
 	d.writeOrders(p)
+	for _, text := range d.noises() {
+		fmt.Fprintln(p.w, "\n"+format.Wrap(format.Printable(text), p.display.ProseWidth()))
+	}
 }
 
 // writeOrders prints, for each measured condition, the number of pairs of plans whose costs predict the faster plan.
@@ -192,8 +196,9 @@ func (d *Document) slowdownTable() (title string, t *term.Table) {
 	}
 	for _, o := range d.Orders {
 		if o.Condition == condition {
-			t.Columns = append(t.Columns, number(format.Count(o.Threads, "thread")+", mean %"), number("worst %"),
-				term.NameCol("worst on"), number("fastest on"))
+			threads := format.Count(o.Threads, "thread") + ", "
+			t.Columns = append(t.Columns, number(threads+"mean %"), number(threads+"worst %"),
+				term.NameCol(threads+"worst on"), number(threads+"fastest on"))
 		}
 	}
 	for _, row := range rows {
@@ -266,6 +271,27 @@ func timeTable(strategies []string, results []*Result) *term.Table {
 		t.Add(cells...)
 	}
 	return t
+}
+
+// regretTable has the regret of each plan of a group against the fastest measured plan of its graph, in percent.
+func regretTable(strategies []string, g group, results []*Result) (title string, t *term.Table) {
+	t = term.NewTable(term.NameCol("network"))
+	for _, name := range strategies {
+		t.Columns = append(t.Columns, term.NumberCol(name))
+	}
+	for _, result := range results {
+		cells := []any{result.Task.graph()}
+		for i := range result.Plans {
+			cell := "-"
+			if regret := result.regretOf(&result.Plans[i]); regret != nil {
+				cell = percent(*regret, 1)
+			}
+			cells = append(cells, cell)
+		}
+		t.Add(cells...)
+	}
+	return fmt.Sprintf("Regret against the fastest measured plan, %%: %s, %s", g.condition,
+		format.Count(g.threads, "thread")), t
 }
 
 // percent formats a ratio in percent. A number that rounds to 0 has no minus sign.
