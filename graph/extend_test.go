@@ -88,6 +88,9 @@ func TestExtend(t *testing.T) {
 	assert.NotEqual(t, "mine", implsOf(t, g, graphrun.Options{})["relu"])
 	assert.Equal(t, "mine", implsOf(t, g, graphrun.Options{Pins: map[string]graph.Pin{"conv2d": {Impl: "mine"}}})["relu"])
 
+	shown := map[string]graph.Pin{"conv2d+relu": {Impl: "mine"}}
+	assert.Equal(t, "mine", implsOf(t, g, graphrun.Options{Pins: shown})["relu"])
+
 	// A cache would return plans at other prices.
 	dir := t.TempDir()
 	implsOf(t, extended(t, "matmul", mine), graphrun.Options{Cache: graphrun.OpenCache(dir, graphrun.CacheOptions{})})
