@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -58,13 +59,23 @@ func TestPlanProblem(t *testing.T) {
 		doc := decode[planJSON](t, out)
 		valid(t, "plan", out)
 		proved := solution[:9] != `{"labels"`
-		if doc.Strategy != "given" || doc.Optimal != proved || (doc.Bound != nil) != proved ||
-			len(doc.Steps) != len(best.Steps) {
+		if doc.Strategy != "given" || !doc.Optimal || doc.Bound == nil || *doc.Bound != *best.Bound ||
+			len(doc.Steps) != len(best.Steps) || doc.Solution.HasProof != proved || *doc.Solution.Gap != 0 {
 			t.Errorf("%s", out)
 		}
 		again := filepath.Join(t.TempDir(), "cert.json")
 		succeed(t, "plan", file, "--solution", path, "--certificate", again)
 		succeed(t, "verify", file, again)
+	}
+	zeros := strings.ReplaceAll(fmt.Sprint(make([]int, len(p.Variables))), " ", ",")
+	first := write(t, "first.json", fmt.Sprintf(`{"labels": %s}`, zeros))
+	doc := decode[planJSON](t, succeed(t, "plan", file, "--solution", first, "--json"))
+	if want := (doc.CostNS - *best.Bound) / *best.Bound; math.Abs(*doc.Solution.Gap-want) > 1e-9 || doc.Solution.HasProof {
+		t.Errorf("%+v, want the gap %g", doc.Solution, want)
+	}
+	if out := succeed(t, "plan", file, "--solution", first); !strings.Contains(out,
+		"first.json has no proof; the bound is that of strategy optimal") {
+		t.Errorf("%s", out)
 	}
 	cfn := filepath.Join(t.TempDir(), "problem.cfn")
 	succeed(t, "plan", file, "--problem", cfn)
