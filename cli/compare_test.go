@@ -123,7 +123,7 @@ func checkCSV(t *testing.T, text string, doc compareDoc) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(rows[0], " "); got != "file dim_N threads strategy run ns cost_ns lower_bound_ns gap copies "+
-		"copied_bytes moved_bytes peak_bytes peak_with_weights_bytes plan_ms measured_as regret" {
+		"copied_bytes moved_bytes peak_bytes peak_with_weights_bytes plan_ms measured_as measured_regret" {
 		t.Error(got)
 	}
 	if len(rows) != 1+6*len(doc.Strategies) {

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,14 +67,32 @@ func TestPlanProblem(t *testing.T) {
 		succeed(t, "plan", file, "--solution", path, "--certificate", again)
 		succeed(t, "verify", file, again)
 	}
-	zeros := strings.ReplaceAll(fmt.Sprint(make([]int, len(p.Variables))), " ", ",")
-	first := write(t, "first.json", fmt.Sprintf(`{"labels": %s}`, zeros))
-	doc := decode[planJSON](t, succeed(t, "plan", file, "--solution", first, "--json"))
-	if want := (doc.CostNS - *best.Bound) / *best.Bound; math.Abs(*doc.Solution.Gap-want) > 1e-9 || doc.Solution.HasProof {
-		t.Errorf("%+v, want the gap %g", doc.Solution, want)
+	worse := false // whether a changed label gave a feasible solution of greater cost
+	for i := 0; i < len(p.Variables) && !worse; i++ {
+		for label := 0; label < len(p.Variables[i].Labels) && !worse; label++ {
+			changed := slices.Clone(s.Labels)
+			changed[i] = label
+			text, err := json.Marshal(map[string]any{"labels": changed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := write(t, "changed.json", string(text))
+			r := call(t, "plan", file, "--solution", path, "--json")
+			if r.code != exit.CodeDone {
+				continue // infeasible
+			}
+			doc := decode[planJSON](t, r.out)
+			if want := doc.CostNS / *best.Bound - 1; math.Abs(*doc.Solution.Gap-want) > 1e-9 || doc.Solution.HasProof {
+				t.Errorf("%+v, want the gap %g", doc.Solution, want)
+			}
+			worse = *doc.Solution.Gap > 0 && !doc.Optimal
+		}
 	}
-	if out := succeed(t, "plan", file, "--solution", first); !strings.Contains(out,
-		"first.json has no proof; the bound is that of strategy optimal") {
+	if !worse {
+		t.Error("no solution with a gap")
+	}
+	out := succeed(t, "plan", file, "--solution", write(t, "names.json", string(byName)))
+	if !strings.Contains(out, "names.json has no proof; the bound is that of strategy optimal") {
 		t.Errorf("%s", out)
 	}
 	cfn := filepath.Join(t.TempDir(), "problem.cfn")

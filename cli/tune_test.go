@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,4 +80,55 @@ func TestTunedCache(t *testing.T) {
 	dir := t.TempDir()
 	succeedOrDisturbed(t, "tune", models+"/mlp.json", "--budget", "50ms", "--cache", dir)
 	succeed(t, "run", models+"/mlp.json", "--cache", dir)
+}
+
+// TestStudyTunes: a condition with a budget of tune adds two plans to each result, and a table of them.
+func TestStudyTunes(t *testing.T) {
+	file := write(t, "study.json", `{"version": 1, "name": "tuned", "strategies": ["propagate", "optimal"], "runs": 12,
+ "models": [{"file": "mlp.json"}, {"file": "attention.json"}],
+ "conditions": [{"name": "here", "tune": "50ms", "threads": [1]}, {"name": "usual", "threads": [1]}]}`)
+	results := filepath.Join(t.TempDir(), "results")
+	out := succeedOrDisturbed(t, "study", file, "--models", models, "--results", results, "--json")
+	valid(t, "study", out)
+	for _, resumed := range []string{out, succeed(t, "study", file, "--models", models, "--results", results, "--resume", "--json")} {
+		doc := decodeSome[struct {
+			Tuned []struct {
+				Graph, Condition, Fastest, Summary string
+				Ratio, Low, High                   float64
+			}
+			Results []struct{ Plans []struct{ Strategy string } }
+		}](t, resumed)
+		require.Len(t, doc.Tuned, 2)
+		for _, row := range doc.Tuned {
+			require.Equal(t, "here", row.Condition)
+			require.NotEmpty(t, row.Summary)
+			require.LessOrEqual(t, row.Low, row.Ratio)
+			require.LessOrEqual(t, row.Ratio, row.High)
+		}
+		counts := map[int]int{}
+		for _, r := range doc.Results {
+			counts[len(r.Plans)]++
+		}
+		require.Equal(t, map[int]int{4: 2, 2: 2}, counts)
+	}
+	page := filepath.Join(t.TempDir(), "study.html")
+	text := succeed(t, "study", file, "--models", models, "--results", results, "--resume", "--report", page)
+	require.Contains(t, text, "of the time of the fastest (geometric mean; at most")
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(html), "regret at most")
+	for want, condition := range map[string]string{`tune: \"soon\": want a time`: `"tune": "soon", "threads": [1]`,
+		"tune: the condition measures nothing": `"tune": "1s"`} {
+		r := call(t, "study", write(t, "bad.json", `{"version": 1, "name": "bad", "models": [{"file": "mlp.json"}],
+ "conditions": [{"name": "here", `+condition+`}]}`), "--models", models)
+		require.Equal(t, exit.CodeUsage, r.code)
+		require.Contains(t, r.errors, strings.ReplaceAll(want, `\"`, `"`))
+	}
+}
+
+// decodeSome decodes some members of a document.
+func decodeSome[T any](t *testing.T, text string) (v T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &v))
+	return v
 }

@@ -126,6 +126,20 @@ func Best(p *graphrun.Program, k int) (choices []Choice, timedOut bool, err erro
 	return choices, timedOut, nil
 }
 
+// Repeated returns a strategy that makes the plan of a program again, at other prices. The strategy of the program must
+// state the layout problem, as Optimal does. It rejects graphs with another layout problem.
+func Repeated(p *graphrun.Program) (graphrun.Strategy, error) {
+	model, err := p.Internal().Model()
+	if err != nil {
+		return nil, err
+	}
+	solution := p.Internal().FirstBinding().Plan.Solution
+	if solution == nil {
+		return nil, fmt.Errorf("strategy %s does not state the problem of layouts", p.Report().Strategy)
+	}
+	return layout.GivenNames(program.LabelNames(model.WCSP, solution.Labels)), nil
+}
+
 // MemorySearch is the result of [CheapestWithin].
 type MemorySearch struct {
 	LowerBoundNS float64 // a lower bound on the cost of the plans within the limit

@@ -98,16 +98,16 @@ func pairsOf(measured []*contender) []Pair {
 	for i, pair := range pairs {
 		pValues[i] = pair.P
 	}
-	for i, corrected := range holm(pValues) {
+	for i, corrected := range Holm(pValues) {
 		pairs[i].PHolm, pairs[i].Significant = corrected, corrected < Significance
 	}
 	return pairs
 }
 
-// holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. If a result is
+// Holm returns p-values with Holm's correction. The k-th smallest of n p-values is multiplied by n-k+1. If a result is
 // below the result for the next smaller p-value, it is raised to that result. For example, 0.01, 0.03 and 0.04 become
 // 0.03, 0.06 and 0.06.
-func holm(pValues []float64) []float64 {
+func Holm(pValues []float64) []float64 {
 	order := make([]int, len(pValues))
 	for i := range order {
 		order[i] = i

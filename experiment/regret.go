@@ -1,7 +1,7 @@
 package experiment
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/graphrun/graphrun"
 	"github.com/graphrun/graphrun/passes/layout"
@@ -16,7 +16,7 @@ func Regret(p *graphrun.Program) (*layout.RegretBound, error) {
 	}
 	solution := p.Internal().FirstBinding().Plan.Solution
 	if solution == nil {
-		return nil, errors.New("the strategy does not state the problem of layouts, so that the regret of its plan is unknown")
+		return nil, fmt.Errorf("strategy %s does not state the problem of layouts", p.Report().Strategy)
 	}
 	return model.Regret(solution.Labels, false)
 }

@@ -47,7 +47,7 @@ func TestSciPy(t *testing.T) {
 	assert.Equal(t, 21, exact)
 	require.Len(t, v.Holm, 20)
 	for _, c := range v.Holm {
-		assert.InDeltaSlice(t, c.Corrected, holm(c.Values), 1e-12)
+		assert.InDeltaSlice(t, c.Corrected, Holm(c.Values), 1e-12)
 	}
 	require.Len(t, v.MedianInterval, 7)
 	for _, c := range v.MedianInterval {

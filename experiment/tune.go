@@ -139,8 +139,7 @@ type tuner struct {
 	samples     map[string]*labelTimes
 	referenceNS float64    // the time of the steps of predicted in the first measurement, to which later times are scaled
 	predicted   *tunedPlan // the plan at predicted prices
-	// predictedLabels are its labels, by variable of the layout problem.
-	predictedLabels map[string]string
+	repeated    graphrun.Strategy // makes it again at other prices
 	measured        *tunedPlan // the cheapest plan at the measured prices so far
 	profile         *pricing.Profile
 	candidates      []*tunedPlan
@@ -158,7 +157,6 @@ type tunedPlan struct {
 	name    string
 	choice  string // pricing.Tuned.Plan
 	labels  []int  // with choice pricing.LabeledPlan
-	options graphrun.Options
 	program *graphrun.Program // with times as its tracer
 	times   *steptimes.Tracer
 	steps   []stepLabel
@@ -202,15 +200,9 @@ func newTuner(ctx context.Context, g *graph.Graph, options graphrun.Options, in 
 	if t.predicted, err = t.compile(predictedName, pricing.PredictedPlan, t.options); err != nil {
 		return nil, err
 	}
-	if t.predicted.program.Internal().FirstBinding().Plan.Solution == nil {
-		return nil, fmt.Errorf("strategy %s does not state the problem of layouts: tune strategy optimal",
-			t.predicted.program.Report().Strategy)
-	}
-	model, err := t.predicted.program.Internal().Model()
-	if err != nil {
+	if t.repeated, err = Repeated(t.predicted.program); err != nil {
 		return nil, err
 	}
-	t.predictedLabels = program.LabelNames(model.WCSP, t.predicted.program.Internal().FirstBinding().Plan.Solution.Labels)
 	t.result.Result.Sizes = t.predicted.program.Internal().FirstBinding().Graph.BoundSizes()
 	t.measured = t.predicted
 	return t, nil
@@ -263,7 +255,7 @@ func labelKey(label *pricing.LabelPrice) string {
 
 // compile compiles a plan.
 func (t *tuner) compile(name, choice string, options graphrun.Options) (*tunedPlan, error) {
-	plan := &tunedPlan{name: name, choice: choice, options: options, times: steptimes.New()}
+	plan := &tunedPlan{name: name, choice: choice, times: steptimes.New()}
 	options.Tracer = plan.times
 	var err error
 	if plan.program, err = graphrun.Compile(t.ctx, t.graph, options); err != nil {
@@ -461,7 +453,7 @@ func (t *tuner) measurePlans() (contradicted *tunedPlan, err error) {
 	return nil, nil
 }
 
-// findCandidates compiles the plans to compare, without tracers: the plan at measured prices, the plan at predicted
+// findCandidates compiles the plans to compare: the plan at measured prices, the plan at predicted
 // prices, the next best plans, and other strategies. Of equal plans it takes the first.
 func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 	list, keys := []*tunedPlan{t.measured}, map[string]bool{t.measured.key: true}
@@ -470,7 +462,17 @@ func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 			keys[plan.key], list = true, append(list, plan)
 		}
 	}
-	add(t.predicted)
+	if !keys[t.predicted.key] {
+		options := t.options // the same plan, with its cost at the measured prices
+		options.Costs, options.Strategy = t.profile, t.repeated
+		predicted, err := t.compile(predictedName, pricing.PredictedPlan, options)
+		if err != nil {
+			return nil, err
+		}
+		predicted.runNS = t.predicted.runNS
+		t.predicted = predicted
+		add(predicted)
+	}
 	best, _, err := Best(t.measured.program, bestPlans)
 	if err != nil {
 		return nil, err
@@ -481,6 +483,9 @@ func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 			return nil, err
 		}
 		add(plan)
+	}
+	if t.left() < t.budget/5 { // other strategies rarely are the fastest
+		return list, nil
 	}
 	limit := maxPlanCost * t.measured.program.Report().CostNS
 	for _, strategy := range []layout.Strategy{layout.Propagate, layout.Contiguous, layout.ChannelsLast} {
@@ -502,21 +507,18 @@ func (t *tuner) findCandidates() ([]*tunedPlan, error) {
 func (t *tuner) compare(plans []*tunedPlan, runs int, share float64) (*Comparison, error) {
 	candidates := make([]Candidate, len(plans))
 	for i, plan := range plans {
-		options := plan.options
-		if plan == t.predicted { // the same plan, with its cost at the measured prices
-			options.Costs, options.Strategy = t.profile, layout.GivenNames(t.predictedLabels)
-		}
-		p, err := graphrun.Compile(t.ctx, t.graph, options)
-		if err != nil {
-			return nil, err
-		}
-		candidates[i] = Candidate{Name: plan.name, Program: p}
+		plan.times.Pause(true)
+		candidates[i] = Candidate{Name: plan.name, Program: plan.program}
 	}
 	if round := t.timeOf(plans); round > 0 {
 		affordable := int(share*float64(t.left())/float64(round)) * runsOfTurn
 		runs = min(max(runs, int(wholeTime/round)*runsOfTurn), mostRuns, max(fewestRuns, affordable))
 	}
 	c, err := Compare(t.ctx, candidates, t.in, Options{Runs: runs, Turn: 1 + runsOfTurn, Seed: t.random.Uint64()})
+	var memory *graphrun.MemoryError
+	if errors.As(err, &memory) && len(plans) > 2 { // of the plans together
+		return t.compare(plans[:2], runs, share)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -542,6 +544,10 @@ func (c *Comparison) medianOf(name string) float64 {
 // measureFinal measures the finalists, and concludes which plan is used.
 func (t *tuner) measureFinal() (err error) {
 	if len(t.finalists) == 1 {
+		t.progress("whole runs")
+		if t.result.Final, err = t.compare(t.finalists, choiceRuns, 0.5); err != nil {
+			return err
+		}
 		t.conclude(t.measured, "the plan at predicted prices is the cheapest at measured prices, too: "+
 			timeText(t.measured.runNS)+" a run")
 		return nil
@@ -599,6 +605,9 @@ func (t *tuner) conclude(plan *tunedPlan, text string) {
 		}
 	}
 	result.NS, result.PredictedNS = plan.runNS, t.predicted.runNS
+	if plan.key == t.predicted.key {
+		result.PredictedNS = plan.runNS
+	}
 	if text == "" {
 		text = t.differenceText(plan)
 		if load := environment.LoadWarning(t.result.Final.Verdict.Load); load != "" {

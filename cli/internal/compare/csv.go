@@ -23,7 +23,7 @@ func (c *comparison) records() [][]string {
 		heads = append(heads, "dim_"+name)
 	}
 	heads = append(heads, "threads", "strategy", "run", "ns", "cost_ns", "lower_bound_ns", "gap", "copies", "copied_bytes",
-		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as", "regret")
+		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as", "measured_regret")
 	if len(c.flags.variants) > 0 {
 		heads = append(heads, "variant")
 	}

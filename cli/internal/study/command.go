@@ -50,6 +50,9 @@ Members of a condition; all except the name are optional:
   no_fusion       nodes are not fused
   exact           implementations that round differently from the op's definition are excluded
   threads         a list of numbers of workers; plans are measured with each number. The default is no measurement
+  tune            the budget of tune for each graph and number of threads, such as 30s: prices are measured, and results
+                  have two more plans, tuned and predicted; a table compares tuned plans with the fastest, which the
+                  first third of the runs chooses and the others measure
 Further members of the study: runs (the measured runs of a plan; default 20), seed, solver_time_limit (default 10s).
 
 A task is a model with sizes under one condition. Its result is a file in STUDY.results, named by the digest of the

@@ -23,6 +23,7 @@ type Document struct {
 	Conditions  []string  `json:"conditions" doc:"The conditions."`
 	Summaries   []Summary `json:"summaries" doc:"A row for each condition, number of threads and strategy."`
 	Orders      []Order   `json:"orders" doc:"The order of plans by cost compared with their order by time, for each condition and number of threads; empty without measurement."`
+	Tuned       []Tuned   `json:"tuned,omitzero" doc:"The plans that tune chose beside the fastest ones, for conditions with a budget of tune; left out if there are none."`
 	Results     []Result  `json:"results" doc:"The results of all tasks."`
 }
 
@@ -92,6 +93,7 @@ func (d *Document) summarize() {
 		}
 		if g.threads > 0 {
 			d.Orders = append(d.Orders, orderOf(g, byGroup[g]))
+			d.Tuned = append(d.Tuned, tunedRows(g, byGroup[g])...)
 		}
 	}
 }
@@ -243,7 +245,7 @@ func (d *Document) records() [][]string {
 	}
 	list := [][]string{append(heads, "condition", "threads", "strategy", "plan", "cost_ns", "lower_bound_ns", "gap",
 		"certified", "variables", "steps", "copies", "copied_bytes", "moved_bytes", "peak_bytes", "layout_ms", "runs",
-		"median_ns", "low_ns", "high_ns", "regret")}
+		"median_ns", "low_ns", "high_ns", "measured_regret")}
 	for _, result := range d.Results {
 		for _, plan := range result.Plans {
 			row := []string{result.Task.Model}

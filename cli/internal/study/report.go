@@ -39,7 +39,7 @@ func (d *Document) writeHTML(w io.Writer, commandLine, path string) error {
 			html.Sections = append(html.Sections, gapSection(g.condition, d.Strategies, byGroup[g]))
 		}
 		if g.threads > 0 {
-			html.Sections = append(html.Sections, costTimeSection(g, d.Strategies, byGroup[g]))
+			html.Sections = append(html.Sections, costTimeSection(g, byGroup[g]))
 		}
 	}
 	html.Sections = append(html.Sections, d.tableSections(order, byGroup)...)
@@ -69,21 +69,21 @@ func gapSection(condition string, strategies []string, list []*Result) page.Sect
 
 // costTimeSection shows the cost and the measured time of each plan. The cost is relative to the lower bound, the time
 // relative to the fastest plan of the graph.
-func costTimeSection(g group, strategies []string, list []*Result) page.Section {
+func costTimeSection(g group, list []*Result) page.Section {
 	ratioText := func(v float64) string { return fmt.Sprintf("%.3gx", v) }
 	chart := &page.Scatter{X: page.Axis{Title: "cost / lower bound", Format: ratioText, Log: true},
 		Y: page.Axis{Title: "median time / median time of the fastest plan", Format: ratioText, Log: true}}
 	maxCostRatio := 1.0
 	for _, r := range list {
 		fastest := r.fastest()
-		for i, p := range r.Plans {
+		for _, p := range r.Plans {
 			if p.Median == nil || fastest == 0 {
 				continue
 			}
 			costRatio, timeRatio := 1+p.Gap, *p.Median/fastest
 			maxCostRatio = max(maxCostRatio, costRatio)
 			chart.Points = append(chart.Points, page.Point{X: costRatio, Y: timeRatio,
-				Label: fmt.Sprintf("%s, %s: cost %s, time %s", r.Task.graph(), strategies[i], ratioText(costRatio),
+				Label: fmt.Sprintf("%s, %s: cost %s, time %s", r.Task.graph(), p.Strategy, ratioText(costRatio),
 					ratioText(timeRatio))})
 		}
 	}
@@ -113,10 +113,11 @@ func (d *Document) tableSections(order []group, byGroup map[group][]*Result) (li
 		}
 		if g.threads > 0 {
 			add(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
-				timeTable(d.Strategies, byGroup[g]))
-			add(regretTable(d.Strategies, g, byGroup[g]))
+				timeTable(byGroup[g]))
+			add(regretTable(g, byGroup[g]))
 		}
 	}
+	d.tunedTables(add)
 	if records := d.records(); len(list) > 0 {
 		list[0].Data = &page.Table{Name: "results", Heads: records[0], Rows: records[1:]}
 	}

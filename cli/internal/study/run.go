@@ -13,7 +13,6 @@ import (
 	"github.com/graphrun/graphrun/cli/internal/command"
 	"github.com/graphrun/graphrun/cli/internal/inputs"
 	"github.com/graphrun/graphrun/experiment"
-	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/interrupt"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/passes"
@@ -44,7 +43,7 @@ func (r *runner) run(ctx context.Context, t *Task) (_ *Result, err error) {
 	}
 	result := &Result{Build: r.build, Command: r.commandLine, CPU: machine.CPUName(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Differences: []string{}}
-	programs, err := r.plan(ctx, t, w.Graph, result)
+	programs, err := r.plan(ctx, t, &w, result)
 	if err != nil {
 		return nil, err
 	}
@@ -90,15 +89,25 @@ func (r *runner) workload(ctx context.Context, t *Task) (inputs.Workload, error)
 // plan compiles the graph with every strategy, and adds the plans and the lower bound to the result. It returns one
 // program for each distinct plan, with the name of the first strategy that has this plan. It returns none if plans
 // are not measured.
-func (r *runner) plan(ctx context.Context, t *Task, g *graph.Graph, result *Result) (list []experiment.Candidate,
+func (r *runner) plan(ctx context.Context, t *Task, w *inputs.Workload, result *Result) (list []experiment.Candidate,
 	err error) {
 	options, err := r.options(t)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range t.Strategies {
-		options.Strategy = r.ext.Strategy(name)
-		compiled, err := graphrun.Compile(ctx, g, options)
+	variants := make([]variant, len(t.Strategies))
+	for i, name := range t.Strategies {
+		variants[i] = variant{name, options}
+		variants[i].options.Strategy = r.ext.Strategy(name)
+	}
+	if t.tune > 0 {
+		if variants, err = tuned(ctx, t, w, options, variants, result); err != nil {
+			return nil, err
+		}
+	}
+	for _, planned := range variants {
+		name := planned.name
+		compiled, err := graphrun.Compile(ctx, w.Graph, planned.options)
 		if err != nil {
 			return nil, err
 		}

@@ -44,7 +44,7 @@ func (s store) load(t *Task) (*Result, error) {
 	if err := files.DecodeJSON(text, result); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalidResult, err)
 	}
-	isOfTask := result.Version == Version && result.Digest == t.digest() && len(result.Plans) == len(t.Strategies)
+	isOfTask := result.Version == Version && result.Digest == t.digest() && len(result.Plans) == t.planCount()
 	if !isOfTask || result.Checksum != result.checksum() {
 		return nil, errInvalidResult
 	}

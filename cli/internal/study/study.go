@@ -60,8 +60,11 @@ type Condition struct {
 	NoFusion          bool  `json:"no_fusion,omitzero" doc:"Whether nodes are not fused."`
 	Exact             bool  `json:"exact,omitzero" doc:"Whether implementations are excluded that round differently from the definition."`
 	Threads           []int `json:"threads,omitempty" doc:"The plans are measured with each of these numbers of workers; if left out, plans are not measured."`
+	// Tune is a Go duration.
+	Tune string `json:"tune,omitzero" doc:"The budget of tune for each graph and number of threads, such as 30s. Prices are then measured, and results have two more plans: tuned, which tune chose, and predicted, the plan without measured prices. It needs threads."`
 
 	profile *pricing.Profile // the cost profile, with CopyPriceFactor applied; set by check
+	tune    time.Duration    // Tune as a duration; set by check
 }
 
 // maxStudyBytes is the maximum size of a study file.
@@ -210,6 +213,15 @@ func (c *Condition) check(folder string) error {
 	for i, n := range c.Threads {
 		if n < 1 || slices.Contains(c.Threads[:i], n) {
 			return fmt.Errorf("threads[%d]: %d: want positive numbers, each once", i, n)
+		}
+	}
+	if c.Tune != "" {
+		var err error
+		if c.tune, err = time.ParseDuration(c.Tune); err != nil || c.tune <= 0 {
+			return fmt.Errorf("tune: %q: want a time such as 30s", c.Tune)
+		}
+		if len(c.Threads) == 0 {
+			return errors.New("tune: the condition measures nothing: add threads")
 		}
 	}
 	if c.CopyPriceFactor == 0 {

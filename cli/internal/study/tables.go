@@ -42,10 +42,11 @@ func (d *Document) write(p *printer) {
 		}
 		if group.threads > 0 {
 			p.printTable(fmt.Sprintf("Median times, ms: %s, %s", group.condition, format.Count(group.threads, "thread")),
-				timeTable(d.Strategies, resultsOf[group]))
-			p.printTable(regretTable(d.Strategies, group, resultsOf[group]))
+				timeTable(resultsOf[group]))
+			p.printTable(regretTable(group, resultsOf[group]))
 		}
 	}
+	d.tunedTables(p.printTable)
 	d.writeOrders(p)
 	for _, text := range d.noises() {
 		fmt.Fprintln(p.w, "\n"+format.Wrap(format.Printable(text), p.display.ProseWidth()))
@@ -245,7 +246,7 @@ func graphTable(strategies []string, results []*Result) *term.Table {
 			proved = fmt.Sprintf("gap %s%%", percent(best.Gap, 2))
 		}
 		cells := []any{result.Task.graph(), best.Steps, fmt.Sprintf("%.0f", best.CostNS/1e3), proved}
-		for _, p := range result.Plans {
+		for _, p := range result.Plans[:len(strategies)] {
 			cells = append(cells, percent(p.Gap, 1))
 		}
 		t.Add(append(cells, best.Copies, (result.ProofSize+512)/1024)...) // in KiB, rounded
@@ -254,44 +255,41 @@ func graphTable(strategies []string, results []*Result) *term.Table {
 }
 
 // timeTable has the median times of the graphs of a group, in milliseconds.
-func timeTable(strategies []string, results []*Result) *term.Table {
-	t := term.NewTable(term.NameCol("network"))
-	for _, name := range strategies {
-		t.Columns = append(t.Columns, term.NumberCol(name))
-	}
-	for _, result := range results {
-		cells := []any{result.Task.graph()}
-		for _, p := range result.Plans {
-			cell := "-"
-			if p.Median != nil {
-				cell = fmt.Sprintf("%.3f", *p.Median/1e6)
-			}
-			cells = append(cells, cell)
+func timeTable(results []*Result) *term.Table {
+	return planTable(results, func(_ *Result, p *Plan) string {
+		if p.Median == nil {
+			return "-"
 		}
-		t.Add(cells...)
-	}
-	return t
+		return fmt.Sprintf("%.3f", *p.Median/1e6)
+	})
 }
 
 // regretTable has the regret of each plan of a group against the fastest measured plan of its graph, in percent.
-func regretTable(strategies []string, g group, results []*Result) (title string, t *term.Table) {
-	t = term.NewTable(term.NameCol("network"))
-	for _, name := range strategies {
-		t.Columns = append(t.Columns, term.NumberCol(name))
+func regretTable(g group, results []*Result) (title string, t *term.Table) {
+	title = fmt.Sprintf("Regret against the fastest measured plan, %%: %s, %s", g.condition,
+		format.Count(g.threads, "thread"))
+	return title, planTable(results, func(result *Result, p *Plan) string {
+		if regret := result.regretOf(p); regret != nil {
+			return percent(*regret, 1)
+		}
+		return "-"
+	})
+}
+
+// planTable has a row for each result and a column for each plan.
+func planTable(results []*Result, cell func(*Result, *Plan) string) *term.Table {
+	t := term.NewTable(term.NameCol("network"))
+	for _, plan := range results[0].Plans {
+		t.Columns = append(t.Columns, term.NumberCol(plan.Strategy))
 	}
 	for _, result := range results {
 		cells := []any{result.Task.graph()}
 		for i := range result.Plans {
-			cell := "-"
-			if regret := result.regretOf(&result.Plans[i]); regret != nil {
-				cell = percent(*regret, 1)
-			}
-			cells = append(cells, cell)
+			cells = append(cells, cell(result, &result.Plans[i]))
 		}
 		t.Add(cells...)
 	}
-	return fmt.Sprintf("Regret against the fastest measured plan, %%: %s, %s", g.condition,
-		format.Count(g.threads, "thread")), t
+	return t
 }
 
 // percent formats a ratio in percent. A number that rounds to 0 has no minus sign.

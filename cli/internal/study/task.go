@@ -12,6 +12,7 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/machine"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
@@ -37,16 +38,26 @@ type Task struct {
 	Seed              int            `json:"seed" doc:"The seed of generated inputs and of the order of runs."`
 	Strategies        []string       `json:"strategies" doc:"The strategies."`
 	SolverLimit       string         `json:"solver_time_limit" doc:"The time limit of the solver for each plan and each bound."`
+	Tune              string         `json:"tune,omitzero" doc:"The budget of tune, which measures the prices; left out for the prices of the profile."`
 	Instructions      string         `json:"instructions" doc:"The instruction set, which determines the implementations."`
 
 	file        string           // path of the model
 	unreadable  error            // the reason why the model has no digest; nil if it has one
 	profile     *pricing.Profile // the prices, whose digest is Profile
 	solverLimit time.Duration    // SolverLimit as a duration
+	tune        time.Duration    // Tune as a duration; 0 without it
 }
 
 // digest returns the sha256 of the task's JSON, which names the file of the result.
 func (t *Task) digest() string { return machine.DigestOfJSON(t) }
+
+// planCount returns the number of plans of the result: one for each strategy, and those that tune adds.
+func (t *Task) planCount() int {
+	if t.Tune != "" {
+		return len(t.Strategies) + 2
+	}
+	return len(t.Strategies)
+}
 
 // graph returns the name of the model with its sizes.
 func (t *Task) graph() string {
@@ -98,6 +109,7 @@ func (s *Study) newTask(c *Condition, threads int) *Task {
 		Instructions: machine.HostWithUnit().String(), profile: c.profile, solverLimit: s.solverLimit}
 	if threads > 0 {
 		t.Runs, t.Seed = s.Runs, s.Seed
+		t.Tune, t.tune = c.Tune, c.tune
 	}
 	return t
 }
@@ -150,6 +162,9 @@ type Result struct {
 	Certified bool    `json:"certified" doc:"Whether the checker accepted the proof of the bound."`
 	ProofSize int     `json:"certificate_bytes" doc:"The size of the problem, its solution and the proof as JSON."`
 	Plans     []Plan  `json:"plans" doc:"The plan of each strategy."`
+	// Tuned and Regret are set if the task has a budget of tune.
+	Tuned  string              `json:"tuned,omitzero" doc:"The result of tune in words; left out without it."`
+	Regret *layout.RegretBound `json:"regret,omitzero" doc:"The regret of the cheapest plan at the measured prices; left out without tune."`
 	// Differences lists outputs that differ between strategies. It is empty without measurement.
 	Differences []string `json:"differences" doc:"Outputs that differ between strategies, in words."`
 	Noise       string   `json:"noise,omitzero" doc:"What disturbed the measurement, in words; left out for nothing."`
@@ -166,7 +181,7 @@ type Plan struct {
 	Gap      float64 `json:"gap" doc:"The cost less the lower bound, divided by the lower bound; negative if saved_ns exceeds the distance to the bound."`
 	LayoutMS float64 `json:"layout_ms" doc:"The time of the layout pass, in milliseconds."`
 	experiment.Spread
-	Regret  *float64  `json:"regret,omitzero" doc:"The median less the least median of the plans, divided by the least median; left out without measurement."`
+	Regret  *float64  `json:"measured_regret,omitzero" doc:"The median less the least median of the plans, divided by the least median; left out without measurement."`
 	Samples []float64 `json:"samples_ns" doc:"The time of each measured run, in nanoseconds, in the order of the runs."`
 }
 
