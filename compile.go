@@ -43,7 +43,7 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // context of the run.
 func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 	options := o.internal()
-	if g != nil && !usesCatalogue(g) {
+	if g != nil && options.Cache != nil && !usesCatalogue(g) {
 		options.Cache = nil // see Options.Cache
 	}
 	p, err := program.Compile(ctx, g, options)

@@ -168,7 +168,7 @@ func TestCompareTable(t *testing.T) {
 	answer, rest, _ := strings.Cut(out, "\n\n")
 	head, rest, _ := strings.Cut(rest, "\n")
 	if !strings.HasPrefix(answer, "g.json/N=1/threads=1: 2 runs are too few") ||
-		!regexp.MustCompile(`^N  threads  strategy +cost/.?s .*median/.?s +± +vs propagate +p +copies +copied/(B|KiB) +`+
+		!regexp.MustCompile(`^N  threads  strategy +cost/.?s .*median/.?s +± +vs propagate +p +regret +copies +copied/(B|KiB) +`+
 			`moved/KiB +peak/KiB +\+weights/KiB +plan/.?s$`).MatchString(head) || strings.Count(rest, "\n3  ") != byDefault ||
 		!strings.Contains(rest, "2 runs each, turns of 2 runs after an unmeasured one, in rounds of random") ||
 		strings.Contains(out, "∞") || !strings.Contains(strings.ReplaceAll(answer, "\n", " "), "2 runs are too few to "+

@@ -156,8 +156,9 @@ func TestPinShown(t *testing.T) {
 		t.Errorf("%+v", doc.Steps)
 	}
 	for pin, want := range map[string]string{
-		"conv…=impl:nhwc":        `"conv…" may be any of "conv1", "conv2"`,
-		"conv1+conv2=impl:nhwc":  `"conv1+conv2" is computed from several nodes with an implementation "nhwc": name one of "conv1", "conv2"`,
+		"conv…=impl:nhwc": `"conv…" may be any of "conv1", "conv2"`,
+		"conv1+conv2=impl:nhwc": `"conv1+conv2" is computed from several nodes with an implementation "nhwc": ` +
+			`name one of "conv1", "conv2"`,
 		"conv1+act1=impl:n":      `conv2d has no implementation "n": want one of direct_nhwc`,
 		"act1=impl:n":            `relu has no implementation "n": want one of loop`,
 		"conv1+acts=impl:nhwc":   `there is no value or node "conv1+acts"`,

@@ -70,7 +70,8 @@ func TestVariants(t *testing.T) {
 	}
 	assert.Contains(t, string(read(t, page)), "threads=2")
 	out := succeed(t, args...)
-	assert.Contains(t, strings.Join(strings.Fields(out), " "), "both: optimal, pin image=contiguous, plan 2 of the cheapest")
+	assert.Contains(t, strings.Join(strings.Fields(out), " "),
+		"both: optimal, pin image=contiguous, plan 2 of the cheapest")
 	assert.Contains(t, out, "regret")
 }
 

@@ -27,7 +27,8 @@ import (
 // fusion.
 //
 // The planner checks what the functions return. A Work or Read that panics or returns a number that is not finite, a
-// Work that returns a negative number, and walks that do not fit the results are errors that name op and implementation.
+// Work that returns a negative number, and walks that do not fit the results are errors that name op and
+// implementation.
 //
 // Extend fails if op was not made by Define or Extend, if it has no implementations, as views and composite ops, or for
 // an invalid Impl. The error names it.

@@ -146,7 +146,8 @@ func TestExtendRefuses(t *testing.T) {
 			Walks: walk(tensor.RowMajorOrder(4), tensor.RowMajorOrder(4))},
 		`op conv2d: Walks of implementation "mine": a walk has order contiguous for result 0, which has 4 dimensions`: {
 			Work: freeWork, Walks: walk(tensor.RowMajorOrder(2))},
-		`op conv2d: Walks of implementation "mine": the order of result 0 of a walk`: {Work: freeWork, Walks: walk("\x00\x00\x01\x01")},
+		`op conv2d: Walks of implementation "mine": the order of result 0 of a walk`: {Work: freeWork,
+			Walks: walk("\x00\x00\x01\x01")},
 		`conv2d`: {Work: freeWork, Lower: func(*graph.Call) (*graph.Kernel, error) { panic("my mistake") }},
 		`relu`:   {Work: freeWork, Lower: func(*graph.Call) (*graph.Kernel, error) { return nil, nil }},
 	} {
