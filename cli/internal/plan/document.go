@@ -35,7 +35,7 @@ func planDocOf(p *graphrun.Program) *Document { return &Document{Plan: *p.Report
 
 // Solution compares the solution of --solution with the lower bound on the cost of any plan.
 type Solution struct {
-	HasProof bool     `json:"has_proof" doc:"Whether the file has a proof of its lower bound, which was checked. Otherwise the bound is that of strategy optimal."`
+	HasProof bool     `json:"has_proof" doc:"Whether the file has a proof of its lower bound, which was checked; otherwise the bound is that of strategy optimal."`
 	Gap      *float64 `json:"gap" doc:"The cost of the solution less the lower bound, divided by the bound; null if no bound is known."`
 }
 
