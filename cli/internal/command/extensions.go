@@ -80,7 +80,7 @@ func (e *Extensions) Ops() []*graph.Op {
 		list[i] = e.lookup(op.Name)
 	}
 	for _, op := range e.AddedOps {
-		if op.Base() == op {
+		if kernels.Lookup(op.Name) == nil {
 			list = append(list, op)
 		}
 	}
