@@ -150,8 +150,8 @@ func (p *Pin) add(other Pin) {
 // [Graph.Infer], because other nodes may depend on the pinned node.
 //
 // The name may also be that of a step of several nodes as reports show it: the name of the step, the names of its nodes
-// joined by "+", or one of these with an ellipsis in place of a part, as in "layer1.…conv2". A layout is then that of
-// the last node. An implementation is that of the node that has an implementation of this name: of the named nodes or,
+// joined by "+", or one of these with an ellipsis in place of a part, as in "layer1.…conv2", or without its end, as in
+// "/layer1/conv2" for the only node in this path. A layout is then that of the last node. An implementation is that of the node that has an implementation of this name: of the named nodes or,
 // if the pin names a single node, of those whose results it reads through pointwise nodes. If there are several, Pin
 // fails and names them.
 func (g *Graph) Pin(name string, p Pin) error {
@@ -226,23 +226,29 @@ func (g *Graph) pinShown(name string, p Pin) error {
 	return pinOne(name, p, candidates)
 }
 
-// unshortened returns the name for which a name with an ellipsis stands, or the name if it has no ellipsis or stands
-// for nothing. It fails if the name stands for several names.
+// unshortened returns the name for which a short name stands: a name with an ellipsis or, in a graph whose names are
+// paths, the path of a module with one node. It returns the name itself if it stands for nothing. It fails if the name
+// stands for several names.
 func (g *Graph) unshortened(name string) (string, error) {
-	before, after, isShort := strings.Cut(name, ellipsis)
+	before, after, hasEllipsis := strings.Cut(name, ellipsis)
 	index := g.nameIndex()
-	if !isShort || index.values[name] != nil || index.node(name) != nil {
+	if name == "" || index.values[name] != nil || index.node(name) != nil {
 		return name, nil
 	}
 	var names []string
 	add := func(full string) {
-		if len(full) >= len(before)+len(after) && strings.HasPrefix(full, before) && strings.HasSuffix(full, after) &&
-			!slices.Contains(names, full) {
+		isFull := strings.HasPrefix(full, name+"/")
+		if hasEllipsis {
+			isFull = len(full) >= len(before)+len(after) && strings.HasPrefix(full, before) && strings.HasSuffix(full, after)
+		}
+		if isFull && !slices.Contains(names, full) {
 			names = append(names, full)
 		}
 	}
-	for full := range index.values {
-		add(full)
+	if hasEllipsis {
+		for full := range index.values {
+			add(full)
+		}
 	}
 	for _, n := range g.Nodes {
 		add(n.Name)
