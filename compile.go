@@ -43,7 +43,7 @@ func Run(ctx context.Context, g *graph.Graph, in map[string]*tensor.Tensor) (map
 // context of the run.
 func Compile(ctx context.Context, g *graph.Graph, o Options) (*Program, error) {
 	options := o.internal()
-	if g != nil && !usesCatalogue(g) {
+	if g != nil && options.Cache != nil && !usesCatalogue(g) {
 		options.Cache = nil // see Options.Cache
 	}
 	p, err := program.Compile(ctx, g, options)
@@ -126,8 +126,8 @@ type Options struct {
 	Progress func(stage string)
 	// Cache stores constants, packed weights and plans for later processes and for processes that run at the same time:
 	// see [OpenCache]. Nil stores nothing. Results have the same bits with and without a cache. The report of a program
-	// that was made from a stored plan has no proof of the plan's cost. Graphs with ops outside of package kernels are
-	// not stored; the plans of a user-defined strategy or list of passes are not stored.
+	// that was made from a stored plan has no proof of the plan's cost. Graphs with ops outside of package kernels, or
+	// whose Lookup extends ops of package kernels, are not stored; the plans of a user-defined strategy or list of passes are not stored.
 	Cache *Cache
 	// Caches are inputs that a run extends in place, such as the keys and values of earlier tokens: see [GrowingCache] and
 	// [RecognizedCaches].
@@ -206,8 +206,13 @@ func OpenCache(dir string, o CacheOptions) *Cache {
 	return &Cache{diskcache.Open(dir, diskcache.Options(o))}
 }
 
-// usesCatalogue reports whether all ops of a graph are in package kernels.
+// usesCatalogue reports whether all ops of a graph, and those by which passes replace them, are in package kernels.
 func usesCatalogue(g *graph.Graph) bool {
+	for _, op := range kernels.All() {
+		if own := g.Op(op.Name); own != nil && own != op {
+			return false
+		}
+	}
 	for _, n := range g.Nodes {
 		if n.Op == nil || kernels.Lookup(n.Op.Name) != n.Op {
 			return false

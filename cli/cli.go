@@ -1,13 +1,14 @@
 // Package cli is the command line of graphrun as a library. A short program can extend all commands with its own
-// strategies, ops, ONNX operators and passes, and can add commands:
+// strategies, ops, implementations and prices of existing ops, ONNX operators and passes, and can add commands:
 //
 //	func main() {
-//		cli.Main(cli.WithStrategy(mine), cli.WithOps(swish))
+//		cli.Main(cli.WithStrategy(mine), cli.WithOps(swish, conv))
 //	}
 //
 // [Main] without options is the command graphrun. An added strategy is selected by --strategy NAME, included in the
 // command compare by default, and listed in help and completions. Added ops are available to graph files and listed by
-// the command ops. Package inspect explains programs from Go, and package experiment compares them.
+// the command ops; an op that [graph.Extend] made has further implementations or other prices, which all commands use.
+// Package inspect explains programs from Go, and package experiment compares them. examples/research has each of these.
 //
 // Authors of extensions implement [graphrun.Strategy] (package passes/layout has the contract), define ops with
 // fusion.Define, convert operators with package onnx, and write passes with package passes.
@@ -47,7 +48,8 @@ func WithStrategy(s graphrun.Strategy) Option {
 	return Option{func(e *command.Extensions) { e.AddedStrategies = append(e.AddedStrategies, s) }}
 }
 
-// WithOps adds ops to the ops of package kernels: see [graphrun.Lookup]. fusion.Define makes an op.
+// WithOps adds ops to the ops of package kernels, and replaces ops of package kernels by extended ones: see
+// [graphrun.Lookup]. fusion.Define makes a new op; [graph.Extend] adds implementations and prices to an existing op.
 func WithOps(ops ...*graph.Op) Option {
 	return Option{func(e *command.Extensions) { e.AddedOps = append(e.AddedOps, ops...) }}
 }

@@ -123,7 +123,7 @@ func checkCSV(t *testing.T, text string, doc compareDoc) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(rows[0], " "); got != "file dim_N threads strategy run ns cost_ns lower_bound_ns gap copies "+
-		"copied_bytes moved_bytes peak_bytes peak_with_weights_bytes plan_ms measured_as" {
+		"copied_bytes moved_bytes peak_bytes peak_with_weights_bytes plan_ms measured_as measured_regret" {
 		t.Error(got)
 	}
 	if len(rows) != 1+6*len(doc.Strategies) {
@@ -168,7 +168,7 @@ func TestCompareTable(t *testing.T) {
 	answer, rest, _ := strings.Cut(out, "\n\n")
 	head, rest, _ := strings.Cut(rest, "\n")
 	if !strings.HasPrefix(answer, "g.json/N=1/threads=1: 2 runs are too few") ||
-		!regexp.MustCompile(`^N  threads  strategy +cost/.?s .*median/.?s +± +vs propagate +p +copies +copied/(B|KiB) +`+
+		!regexp.MustCompile(`^N  threads  strategy +cost/.?s .*median/.?s +± +vs propagate +p +regret +copies +copied/(B|KiB) +`+
 			`moved/KiB +peak/KiB +\+weights/KiB +plan/.?s$`).MatchString(head) || strings.Count(rest, "\n3  ") != byDefault ||
 		!strings.Contains(rest, "2 runs each, turns of 2 runs after an unmeasured one, in rounds of random") ||
 		strings.Contains(out, "∞") || !strings.Contains(strings.ReplaceAll(answer, "\n", " "), "2 runs are too few to "+

@@ -16,6 +16,7 @@ import (
 	"github.com/graphrun/graphrun/internal/onnxpb"
 	"github.com/graphrun/graphrun/iter"
 	"github.com/graphrun/graphrun/iter/rule"
+	"github.com/graphrun/graphrun/kernels"
 	"github.com/graphrun/graphrun/onnx"
 	"github.com/graphrun/graphrun/passes"
 )
@@ -140,8 +141,13 @@ func (group) Name() string { return "published" }
 // Names that exist already are errors.
 func TestExtensionsRefuse(t *testing.T) {
 	o := doubled(t)
+	extended, err := graph.Extend(kernels.Lookup("relu"))
+	require.NoError(t, err)
+	again, err := graph.Extend(o)
+	require.NoError(t, err)
 	for _, options := range [][]Option{
 		{WithStrategy(nil)}, {WithStrategy(graphrun.Optimal)}, {WithOps(nil)}, {WithOps(o, o)},
+		{WithOps(extended, extended)}, {WithOps(o, again)},
 		{WithStrategy(renamed{graphrun.Optimal}), WithStrategy(renamed{graphrun.Propagate})},
 		{WithStrategy(group{graphrun.Optimal})}, {WithCommand(nil)}, {WithCommand(&cobra.Command{Use: "own"})},
 		{WithPasses(passes.Pass{Name: "p", After: "infr", Run: func(*passes.Plan) error { return nil }})},

@@ -140,3 +140,35 @@ func TestPinRefusals(t *testing.T) {
 		succeed(t, onResidual("plan", "--pin", pins[0], "--pin", pins[1])...)
 	}
 }
+
+// TestPinShown pins steps by the names that plan shows.
+func TestPinShown(t *testing.T) {
+	for _, name := range []string{"conv1", "act1", "conv1+act1", "con…1", "con…1+act1"} {
+		doc := decode[planJSON](t, succeed(t, onResidual("plan", "--json", "--pin", name+"=impl:nhwc")...))
+		for _, step := range doc.Steps {
+			if want := map[string]string{"act1": "nhwc", "conv2": "direct_nhwc"}[step.Name]; want != "" && step.Impl != want {
+				t.Errorf("--pin %s=impl:nhwc: %s has %s, want %s", name, step.Name, step.Impl, want)
+			}
+		}
+	}
+	doc := decode[planJSON](t, succeed(t, onResidual("plan", "--json", "--pin", "conv1+act1=contiguous")...))
+	if !laidOut(doc, "act1", rowMajor) {
+		t.Errorf("%+v", doc.Steps)
+	}
+	for pin, want := range map[string]string{
+		"conv…=impl:nhwc": `"conv…" may be any of "conv1", "conv2"`,
+		"conv1+conv2=impl:nhwc": `"conv1+conv2" is computed from several nodes with an implementation "nhwc": ` +
+			`name one of "conv1", "conv2"`,
+		"conv1+act1=impl:n":      `conv2d has no implementation "n": want one of direct_nhwc`,
+		"act1=impl:n":            `relu has no implementation "n": want one of loop`,
+		"conv1+acts=impl:nhwc":   `there is no value or node "conv1+acts"`,
+		"conv1+act1=device:cpu":  "name the node to be pinned to a device",
+		"con…x=impl:nhwc":        `there is no value or node "con…x"`,
+		"con…+act1=impl:nhwc":    `"con…" may be any of "conv1", "conv2"`,
+		"conv1+image=contiguous": `there is no value or node "conv1+image"`,
+	} {
+		if r := call(t, onResidual("plan", "--pin", pin)...); r.code != exit.CodeUsage || !strings.Contains(r.errors, want) {
+			t.Errorf("--pin %s: exit %d, %q", pin, r.code, r.errors)
+		}
+	}
+}

@@ -23,7 +23,8 @@ import (
 )
 
 type planJSON struct {
-	Regret any `json:"regret"`
+	Regret   any            `json:"regret"`
+	Solution *plan.Solution `json:"solution"`
 	toldDoc
 	Version   int                      `json:"version"`
 	Strategy  string                   `json:"strategy"`

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,13 +59,42 @@ func TestPlanProblem(t *testing.T) {
 		doc := decode[planJSON](t, out)
 		valid(t, "plan", out)
 		proved := solution[:9] != `{"labels"`
-		if doc.Strategy != "given" || doc.Optimal != proved || (doc.Bound != nil) != proved ||
-			len(doc.Steps) != len(best.Steps) {
+		if doc.Strategy != "given" || !doc.Optimal || doc.Bound == nil || *doc.Bound != *best.Bound ||
+			len(doc.Steps) != len(best.Steps) || doc.Solution.HasProof != proved || *doc.Solution.Gap != 0 {
 			t.Errorf("%s", out)
 		}
 		again := filepath.Join(t.TempDir(), "cert.json")
 		succeed(t, "plan", file, "--solution", path, "--certificate", again)
 		succeed(t, "verify", file, again)
+	}
+	worse := false // whether a changed label gave a feasible solution of greater cost
+	for i := 0; i < len(p.Variables) && !worse; i++ {
+		for label := 0; label < len(p.Variables[i].Labels) && !worse; label++ {
+			changed := slices.Clone(s.Labels)
+			changed[i] = label
+			text, err := json.Marshal(map[string]any{"labels": changed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := write(t, "changed.json", string(text))
+			r := call(t, "plan", file, "--solution", path, "--json")
+			if r.code != exit.CodeDone {
+				continue // infeasible
+			}
+			doc := decode[planJSON](t, r.out)
+			if want := doc.CostNS / *best.Bound - 1; math.Abs(*doc.Solution.Gap-want) > 1e-9 || doc.Solution.HasProof {
+				t.Errorf("%+v, want the gap %g", doc.Solution, want)
+			}
+			worse = *doc.Solution.Gap > 0 && !doc.Optimal
+		}
+	}
+	if !worse {
+		t.Error("no solution with a gap")
+	}
+	out := succeed(t, "plan", file, "--solution", write(t, "names.json", string(byName)))
+	if !strings.Contains(strings.Join(strings.Fields(out), " "),
+		"names.json has no proof; the bound is that of strategy optimal") {
+		t.Errorf("%s", out)
 	}
 	cfn := filepath.Join(t.TempDir(), "problem.cfn")
 	succeed(t, "plan", file, "--problem", cfn)

@@ -97,9 +97,12 @@ type Measurement struct {
 	Spread
 	Versus
 	report.Costs
-	BoundNS *float64  `json:"lower_bound_ns" doc:"A lower bound on the estimated cost of any plan; null if unknown."`
-	Gap     *float64  `json:"gap" doc:"The estimated cost less the bound, divided by the bound; null if unknown."`
-	Samples []float64 `json:"samples_ns" doc:"The time of each run in nanoseconds, in the order of the runs."`
+	BoundNS *float64 `json:"lower_bound_ns" doc:"A lower bound on the estimated cost of any plan; null if unknown."`
+	Gap     *float64 `json:"gap" doc:"The estimated cost less the bound, divided by the bound; null if unknown."`
+	// Regret is 0 for the fastest. The fastest is chosen by the same measurement, so that a regret is rather too great.
+	Regret            *float64  `json:"measured_regret" doc:"The median less the least median of the compared plans, divided by the least median; null without measurement."`
+	RegretSignificant bool      `json:"measured_regret_significant" doc:"Whether the difference from the plan of least median is significant, with Holm's correction."`
+	Samples           []float64 `json:"samples_ns" doc:"The time of each run in nanoseconds, in the order of the runs."`
 }
 
 // Compare measures programs of one graph on the same inputs, which the programs must not change. Each round

@@ -63,11 +63,25 @@ func (c *Comparison) setVerdict(allContenders []*contender, session *session) {
 			row.P, row.PHolm, row.Significant = &pair.P, &pair.PHolm, pair.Significant
 		}
 	}
+	c.setRegrets(ranking)
 	ranking.Fastest = ranking.fastest(allContenders)
 	ranking.FewestRuns = runsToDiffer(ranking.Pairs, session)
 	ranking.RunsFor2Percent = runsFor2Percent(ranking.Pairs, session)
 	c.Verdict = ranking
 	ranking.Text = c.verdictText()
+}
+
+// setRegrets sets the regret of each row against the row of least median.
+func (c *Comparison) setRegrets(ranking *Ranking) {
+	best := slices.MinFunc(c.Rows, func(a, b Measurement) int { return cmp.Compare(*a.Median, *b.Median) })
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		if *best.Median > 0 {
+			row.Regret = new(*row.Median / *best.Median - 1)
+		}
+		pair := ranking.pair(cmp.Or(best.MeasuredAs, best.Name), cmp.Or(row.MeasuredAs, row.Name))
+		row.RegretSignificant = pair != nil && pair.Significant
+	}
 }
 
 // pairsOf tests all pairs of measured contenders.

@@ -32,6 +32,7 @@ func (c *Comparison) Table() *Table {
 //   - the median time, and the half width of its confidence interval in percent;
 //   - the difference from the base ("~" if the difference is not significant, "=" for an equal plan), and its p-value
 //     with Holm's correction;
+//   - the regret: the difference from the fastest measured plan ("~" if it is not significant);
 //   - the inserted copies and their bytes;
 //   - if a program has a device: the steps that the device computes, and the uploads and downloads among the copies;
 //   - the bytes that steps read and write;
@@ -54,6 +55,7 @@ func TableOf(rows []Measurement) *Table {
 	b.addTexts("±", alignRight, (*Measurement).halfWidthText)
 	b.addTexts("vs "+base, alignRight, (*Measurement).changeText)
 	b.addTexts("p", alignRight, (*Measurement).pValueText)
+	b.addTexts("regret", alignRight, (*Measurement).regretText)
 	b.addTexts("copies", alignRight, func(m *Measurement) string { return strconv.Itoa(m.Copies) })
 	b.addBytes("copied", func(m *Measurement) int { return m.CopiedBytes })
 	if index := slices.IndexFunc(rows, func(m Measurement) bool { return m.Places != nil }); index >= 0 {
@@ -159,6 +161,17 @@ func (v *Versus) pValueText() string {
 		return "<0.001"
 	}
 	return fmt.Sprintf("%.3f", *v.PHolm)
+}
+
+// regretText prints the difference from the fastest plan, "~" if it is not significant.
+func (m *Measurement) regretText() string {
+	switch {
+	case m.Regret == nil:
+		return "-"
+	case *m.Regret > 0 && !m.RegretSignificant:
+		return "~"
+	}
+	return fmt.Sprintf("%.1f%%", 100*(*m.Regret))
 }
 
 // String prints the table in columns, two spaces apart.

@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/graphrun/graphrun/expr"
@@ -281,6 +282,29 @@ func (c *Call) AliasResults(i int, types ...tensor.Type) []Result {
 		c.allResults[k].set(&types[k], i)
 	}
 	return c.allResults[:len(types)]
+}
+
+// Attr returns the decoded value of an attribute, in the Go type of its field (see [Schema]). It is for implementations
+// of an op of another package, whose struct of attributes they cannot name:
+//
+//	stride, _ := call.Attr("stride").([]int)
+//
+// It returns nil if there is no attribute of this name.
+func (c *Call) Attr(name string) any {
+	if c == nil {
+		return nil
+	}
+	attrs := reflect.ValueOf(c.Attrs)
+	if attrs.Kind() != reflect.Pointer || attrs.IsNil() || attrs.Elem().Kind() != reflect.Struct {
+		return nil
+	}
+	attrs = attrs.Elem()
+	for i := range attrs.NumField() {
+		if field := attrs.Type().Field(i); field.Tag.Get("attr") == name && field.IsExported() {
+			return attrs.Field(i).Interface()
+		}
+	}
+	return nil
 }
 
 // Walk has the order of the loops of a call, and the layouts of its results. With the zero Walk the results have the

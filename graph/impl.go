@@ -102,20 +102,24 @@ func (op *Op) completeImpls() {
 		op.Compile = op.compileByImpl
 	}
 	for i := range op.Impls {
-		impl := &op.Impls[i]
-		impl.hasRead = impl.Read != nil
-		if impl.Walks == nil {
-			impl.Walks = op.defaultWalks
-		}
-		if impl.Read == nil {
-			impl.Read = op.defaultRead
-		}
-		if impl.Work == nil {
-			impl.Work = op.defaultWork
-		}
-		impl.definedRead = impl.Read // without the footprint: OperandWorkFunc computes it once for many calls
-		impl.Work, impl.Read = withFootprint(impl.Work), readWithFootprint(impl.Read)
+		op.completeImpl(&op.Impls[i])
 	}
+}
+
+// completeImpl sets the nil functions of an implementation.
+func (op *Op) completeImpl(impl *Impl) {
+	impl.hasRead = impl.Read != nil
+	if impl.Walks == nil {
+		impl.Walks = op.defaultWalks
+	}
+	if impl.Read == nil {
+		impl.Read = op.defaultRead
+	}
+	if impl.Work == nil {
+		impl.Work = op.defaultWork
+	}
+	impl.definedRead = impl.Read // without the footprint: OperandWorkFunc computes it once for many calls
+	impl.Work, impl.Read = withFootprint(impl.Work), readWithFootprint(impl.Read)
 }
 
 // defaultWalks is the default of [Impl.Walks].

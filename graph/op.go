@@ -18,6 +18,7 @@ type Op struct {
 	Lowerings
 
 	original *Op        // the op's own address, set by Define; a copy of the op has another address
+	base     *Op        // the op that Extend extended, which is no extension; nil for an op that Define made
 	derived  *memo.Memo // see Derived
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/graphrun/graphrun/internal/sorted"
@@ -147,6 +148,12 @@ func (p *Pin) add(other Pin) {
 // Pin adds a demand on the value, node or output with the given name. If an input or a constant is pinned to a
 // layout, all nodes must read it in this layout. Pin infers a pinned node again. The caller must then call
 // [Graph.Infer], because other nodes may depend on the pinned node.
+//
+// The name may also be that of a step of several nodes as reports show it: the name of the step, the names of its nodes
+// joined by "+", or one of these with an ellipsis in place of a part, as in "layer1.…conv2", or without its end, as in
+// "/layer1/conv2" for the only node in this path. A layout is then that of the last node. An implementation is that of the node that has an implementation of this name: of the named nodes or,
+// if the pin names a single node, of those whose results it reads through pointwise nodes. If there are several, Pin
+// fails and names them.
 func (g *Graph) Pin(name string, p Pin) error {
 	index := g.nameIndex()
 	v, n := index.values[name], index.node(name)
@@ -157,16 +164,162 @@ func (g *Graph) Pin(name string, p Pin) error {
 		if output := g.output(name); output != nil {
 			return output.pin(p)
 		}
+		return g.pinShown(name, p)
+	}
+	if n == nil {
+		return v.pinSource(p)
+	}
+	if p.Impl != "" && !n.hasImpl(p.Impl) {
+		if candidates := n.continued(p.Impl); len(candidates) > 0 {
+			return pinOne(name, p, candidates)
+		}
+	}
+	return n.pin(p)
+}
+
+// ellipsis replaces a part of a name in tables.
+const ellipsis = "\u2026"
+
+// pinShown is [Graph.Pin] for a name that no value, node or output has, but that reports may show.
+func (g *Graph) pinShown(name string, p Pin) error {
+	index := g.nameIndex()
+	if full, err := g.unshortened(name); err != nil {
+		return err
+	} else if full != name {
+		return g.Pin(full, p)
+	}
+	var nodes []*Node // of the step
+	if parts := strings.Split(name, "+"); len(parts) > 1 {
+		for _, part := range parts {
+			full, err := g.unshortened(part)
+			if err != nil {
+				return err
+			}
+			n := index.node(full)
+			if v := index.values[full]; v != nil && v.Node != nil {
+				n = v.Node
+			}
+			if n == nil {
+				nodes = nil
+				break
+			}
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) == 0 {
 		hint := ""
 		if similar := suggest.Nearest(name, slices.Values(sorted.Keys(index.values))); similar != "" {
 			hint = fmt.Sprintf("; did you mean %q?", similar)
 		}
 		return fmt.Errorf("there is no value or node %q%s", name, hint)
 	}
-	if n != nil {
-		return n.pin(p)
+	switch {
+	case p.Device != "":
+		return fmt.Errorf("%q is a step of %d nodes: name the node to be pinned to a device", name, len(nodes))
+	case p.Impl == "":
+		return nodes[len(nodes)-1].pin(p)
 	}
-	return v.pinSource(p)
+	candidates := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return !n.hasImpl(p.Impl) })
+	if len(candidates) == 0 {
+		return nodes[0].pin(p) // the error lists the implementations of the first node
+	}
+	return pinOne(name, p, candidates)
+}
+
+// unshortened returns the name for which a short name stands: a name with an ellipsis or, in a graph whose names are
+// paths, the path of a module with one node. It returns the name itself if it stands for nothing. It fails if the name
+// stands for several names.
+func (g *Graph) unshortened(name string) (string, error) {
+	before, after, hasEllipsis := strings.Cut(name, ellipsis)
+	index := g.nameIndex()
+	if name == "" || index.values[name] != nil || index.node(name) != nil {
+		return name, nil
+	}
+	var names []string
+	add := func(full string) {
+		isFull := strings.HasPrefix(full, name+"/")
+		if hasEllipsis {
+			isFull = len(full) >= len(before)+len(after) && strings.HasPrefix(full, before) && strings.HasSuffix(full, after)
+		}
+		if isFull && !slices.Contains(names, full) {
+			names = append(names, full)
+		}
+	}
+	if hasEllipsis {
+		for full := range index.values {
+			add(full)
+		}
+	}
+	for _, n := range g.Nodes {
+		add(n.Name)
+	}
+	switch len(names) {
+	case 0:
+		return name, nil
+	case 1:
+		return names[0], nil
+	}
+	slices.Sort(names)
+	return "", fmt.Errorf("%q may be any of %s", name, listed(names))
+}
+
+// listed lists names for an error, at most 5 of them.
+func listed(names []string) string {
+	const most = 5
+	var quoted []string
+	for _, name := range names[:min(len(names), most)] {
+		quoted = append(quoted, strconv.Quote(name))
+	}
+	text := strings.Join(quoted, ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// pinOne pins the only candidate. name is the name in the pin.
+func pinOne(name string, p Pin, candidates []*Node) error {
+	if len(candidates) == 1 {
+		return candidates[0].pin(p)
+	}
+	var names []string
+	for _, n := range candidates {
+		names = append(names, n.Name)
+	}
+	return fmt.Errorf("%q is computed from several nodes with an implementation %q: name one of %s", name, p.Impl,
+		listed(names))
+}
+
+// hasImpl reports whether the op of a node has an implementation of the name.
+func (n *Node) hasImpl(name string) bool {
+	return slices.ContainsFunc(n.Op.Impls, func(impl Impl) bool { return impl.Name == name })
+}
+
+// continued returns the nodes with an implementation of the given name whose results a pointwise node reads, directly
+// or through further pointwise nodes, with which they may share a step.
+func (n *Node) continued(impl string) (list []*Node) {
+	visited := map[*Node]bool{}
+	for stack := []*Node{n}; len(stack) > 0; {
+		reader := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if len(reader.Out) != 1 || reader.Op.Expression == nil && !reader.Op.Identity && reader.Op.Decompose == nil {
+			continue
+		}
+		for _, arg := range reader.In {
+			if arg.Kind != TensorArg || arg.Value == nil || arg.Value.Node == nil || visited[arg.Value.Node] {
+				continue
+			}
+			producer := arg.Value.Node
+			visited[producer] = true
+			if producer.hasImpl(impl) {
+				list = append(list, producer)
+			} else {
+				stack = append(stack, producer)
+			}
+		}
+	}
+	slices.Reverse(list) // the first operand first
+	return list
 }
 
 // output returns the output with the given name, or nil.

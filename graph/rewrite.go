@@ -50,13 +50,19 @@ func (g *Graph) CopyOp() (*Op, error) {
 }
 
 // insert makes and infers a node of the given op, as Insert does. Unlike Insert, it accepts ops with several results.
-// It decodes the attributes. insertNode makes and infers the results.
+// It decodes the attributes. insertNode makes and infers the results. If the catalogue of the graph has an extension of
+// the op, the node has the extension.
 func (g *Graph) insert(name string, op *Op, in []Arg, attrs Attrs) (*Node, error) {
 	switch {
 	case op == nil || op.original != op:
 		return nil, errors.New("the op was not made by graph.Define")
 	case name == "":
 		return nil, g.nameError(name)
+	}
+	if g.lookup != nil {
+		if extension := g.lookup(op.Name); extension.Base() == op {
+			op = extension
+		}
 	}
 	decoded, err := op.Schema.Decode(attrs, g.sizes)
 	if err != nil {

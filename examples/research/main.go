@@ -1,8 +1,10 @@
-// Command research is a template for experiments with layouts. It extends graphrun by an op with kernels and prices
-// (op.go), a cost profile and a strategy that chooses layouts (strategy.go), and a pass (pass.go). The graph is an ONNX
-// model with the op as a custom operator (model.go).
+// Command research is a template for experiments with layouts. It is the command graphrun with an op with kernels and
+// prices (op.go), an implementation and a price of existing ops (impl.go), a cost profile and a strategy that chooses
+// layouts (strategy.go), and a pass (pass.go). The graph is an ONNX model with the op as a custom operator (model.go).
 //
-//	go run ./examples/research
+//	go run ./examples/research demo
+//	go run ./examples/research export block.onnx
+//	go run ./examples/research compare block.onnx --strategies propagate,descent,optimal
 package main
 
 import (
@@ -14,7 +16,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/graphrun/graphrun"
+	"github.com/graphrun/graphrun/cli"
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/onnx"
@@ -24,6 +29,47 @@ import (
 )
 
 func main() {
+	options, err := extensions()
+	check(err)
+	cli.Main(options...)
+}
+
+// ops returns the op of this program, and the ops of graphrun that it extends.
+func ops() ([]*graph.Op, error) {
+	norm, err := channelNorm()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := tiledPool()
+	if err != nil {
+		return nil, err
+	}
+	conv, err := slowWindows()
+	return []*graph.Op{norm, pool, conv}, err
+}
+
+// operators has the converter of the custom operator.
+var operators = onnx.Operators{domain: {"ChannelNorm": onnx.As("channel_norm")}}
+
+// extensions returns what this program adds to the command graphrun.
+func extensions() ([]cli.Option, error) {
+	list, err := ops()
+	if err != nil {
+		return nil, err
+	}
+	added := cse
+	added.After = "infer"
+	return []cli.Option{cli.WithOps(list...), cli.WithOperators(operators), cli.WithStrategy(descent{}),
+		cli.WithPasses(added),
+		cli.WithCommand(&cobra.Command{Use: "demo", Short: "Plan and measure the network of this program",
+			RunE: func(*cobra.Command, []string) error { demonstrate(); return nil }}),
+		cli.WithCommand(&cobra.Command{Use: "export FILE.onnx", Short: "Write the network of this program",
+			Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error { return export(args[0]) }}),
+	}, nil
+}
+
+// demonstrate plans and measures the network in Go, with the same parts.
+func demonstrate() {
 	g, err := load()
 	check(err)
 	fmt.Println("a custom norm, priced by a custom cost profile:")
@@ -36,8 +82,8 @@ func main() {
 		costs[s.Name()] = plan.CostNS
 		least = min(least, plan.CostNS)
 		if s == graphrun.Propagate || s == graphrun.ChannelsLast || s == graphrun.Optimal || s.Name() == "descent" {
-			fmt.Printf("%s: implementation of the norm: %s, the photo is copied: %t\n", s.Name(), implOf(plan, "norm"),
-				copies(plan, "photo"))
+			fmt.Printf("%s: implementation of the norm: %s, of the pooling: %s, the photo is copied: %t\n", s.Name(),
+				implOf(plan, "norm"), implOf(plan, "small"), copies(plan, "photo"))
 		}
 	}
 	fmt.Println("descent is cheaper than propagate:", costs["descent"] < costs["propagate"]*0.9)
@@ -147,17 +193,15 @@ func load() (*graph.Graph, error) {
 	if err := export(path); err != nil {
 		return nil, err
 	}
-	norm, err := channelNorm()
+	list, err := ops()
 	if err != nil {
 		return nil, err
 	}
-	lookup, err := graphrun.Lookup(norm)
+	lookup, err := graphrun.Lookup(list...)
 	if err != nil {
 		return nil, err
 	}
-	return graphrun.Loader{Lookup: lookup, Operators: onnx.Operators{
-		domain: {"ChannelNorm": onnx.As("channel_norm")},
-	}}.Load(context.Background(), path)
+	return graphrun.Loader{Lookup: lookup, Operators: operators}.Load(context.Background(), path)
 }
 
 func check(err error) {

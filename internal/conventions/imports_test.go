@@ -98,7 +98,7 @@ func TestLayers(t *testing.T) {
 			"internal/interrupt"),
 		// A graph is independent of files, of execution and of generated code.
 		"graph": with("pricing", "expr", "internal/lane", "iter/rule", "internal/numerals", "internal/interrupt",
-			"internal/toposort"),
+			"internal/panics", "internal/toposort"),
 		// Formats depend on graphs and tensors, not on packages that run them.
 		"npz":         {"tensor", "sym", "internal"},
 		"safetensors": {"tensor", "sym", "internal"},

@@ -118,7 +118,12 @@ var steps = []func(r *grower, v *graph.Value, d, e int) []*graph.Value{
 
 // grow returns a random graph and its inputs.
 func grow(seed uint64) (*graph.Graph, map[string]*tensor.Tensor) {
-	r := &grower{rng: rand.New(rand.NewPCG(seed, 1)), g: graph.New(fmt.Sprint("seed", seed), kernels.Lookup)}
+	return growWith(seed, kernels.Lookup)
+}
+
+// growWith is grow with another catalogue.
+func growWith(seed uint64, lookup graph.Lookup) (*graph.Graph, map[string]*tensor.Tensor) {
+	r := &grower{rng: rand.New(rand.NewPCG(seed, 1)), g: graph.New(fmt.Sprint("seed", seed), lookup)}
 	strided, _ := tensor.New(f32, 4, 3, 2, 4).Permute([]int{2, 0, 1, 3})
 	r.vals = []*graph.Value{r.g.Input("a", f32, 2, 4, 3, 4), r.g.InputFormat("b", f32, tensor.ChannelsLast, 2, 4, 3, 4),
 		r.g.InputMeta("c", strided), r.g.Input("d", f32, 4, 1, 1)}

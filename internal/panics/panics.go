@@ -28,12 +28,17 @@ func Error(panicked any) error {
 		return panicked
 	case *interrupt.Ended:
 		return panicked
+	case Stated:
+		return panicked.Err
 	}
 	if slices.Contains([]string{"all", "system", "crash"}, os.Getenv("GOTRACEBACK")) {
 		return fmt.Errorf("internal error: %v\n%s", panicked, debug.Stack())
 	}
 	return fmt.Errorf("internal error: %v%s", panicked, trace())
 }
+
+// Stated is a panic of a function that has no error as result, in a caller's part. Err names the part.
+type Stated struct{ Err error }
 
 // maxFrames is the maximum number of functions in an error.
 const maxFrames = 5

@@ -73,8 +73,19 @@ func (e *Extensions) Strategies() []graphrun.Strategy {
 	return slices.Concat(graphrun.Strategies(), e.AddedStrategies)
 }
 
-// Ops lists the built-in ops and then the added ops.
-func (e *Extensions) Ops() []*graph.Op { return slices.Concat(kernels.All(), e.AddedOps) }
+// Ops lists the built-in ops, extended ones in place of those that they extend, and then the new ops.
+func (e *Extensions) Ops() []*graph.Op {
+	list := slices.Clone(kernels.All())
+	for i, op := range list {
+		list[i] = e.lookup(op.Name)
+	}
+	for _, op := range e.AddedOps {
+		if kernels.Lookup(op.Name) == nil {
+			list = append(list, op)
+		}
+	}
+	return list
+}
 
 // Lookup returns the op with a name, or nil if there is no such op.
 func (e *Extensions) Lookup(name string) *graph.Op { return e.lookup(name) }

@@ -14,7 +14,8 @@ import (
 func PinFlag(cmd *cobra.Command, pins *[]string) {
 	cmd.Flags().StringArrayVar(pins, "pin", nil,
 		"pin the layout of a value under every strategy, `NAME=FORMAT` or NAME=order:0,2,3,1 (other layouts are copies "+
-			"of it), or the implementation or the place of a node, NODE=impl:NAME or NODE=device:NAME (repeatable)")
+			"of it), or the implementation or the place of a node, NODE=impl:NAME or NODE=device:NAME; NODE may be a "+
+			"step as plan shows it, such as conv1+act1 (repeatable)")
 }
 
 // ApplyPins applies the values of --pin and infers the graph again.

@@ -20,7 +20,7 @@ var flagGroups = []flagGroup{
 	{"Model and inputs", []string{"constant", "dim", "input", "inputs", "keep-going", "models", "seed", "shape"}},
 	{"Images", []string{"crop", "deviation", "mean", "resize"}},
 	{"Plan and run", []string{"cache", "cache-size", "caches", "costs", "device", "exact", "no-fusion", "pin", "prices",
-		"slack", "solver-time-limit", "strategies", "strategy", "threads", "tuned"}},
+		"slack", "solver-time-limit", "strategies", "strategy", "threads", "tuned", "variant"}},
 	{"Measurement", []string{"budget", "for", "regret", "runs", "turn", "until"}},
 	{"Checks and limits of the plan", []string{"check", "max-copies", "max-memory"}},
 	{"Questions about the plan", []string{"code", "first-break", "for-all", "k-best", "measure", "sensitivity", "sweep"}},

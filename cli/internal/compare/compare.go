@@ -30,6 +30,7 @@ import (
 	"github.com/graphrun/graphrun/graph"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/internal/program"
+	"github.com/graphrun/graphrun/passes/layout"
 	"github.com/graphrun/graphrun/pricing"
 	"github.com/graphrun/graphrun/report"
 )
@@ -40,9 +41,11 @@ type flags struct {
 	sources inputs.Sources
 
 	// What is measured: every strategy for every combination of a file, sizes and a number of threads.
-	strategies []string
-	dims, pins []string
-	threads    []int
+	strategies   []string
+	variantTexts []string   // the values of --variant
+	variants     []*variant // set by readVariants
+	dims, pins   []string
+	threads      []int
 
 	// When the measurement ends.
 	runs, turnRuns int     // turnRuns is the number of consecutive runs of a strategy in a round
@@ -77,6 +80,11 @@ number of runs that would detect a difference of 2%. If the runs are too few for
 significant, the verdict states how many are needed. Notes warn of disturbances: times that vary or drift,
 and other busy processes (on Linux).
 
+--variant NAME:SETTING=VALUE measures further plans beside the strategies: optimal with other pins
+(pin=NODE=impl:NAME), chosen at other prices (costs=FILE, prices=FILE), or plan N of the cheapest (k=N).
+The plans of all variants are priced at the same prices as those of the strategies, and their gaps are
+relative to the same bound; the bound is for plans without the pins of variants.
+
 --until 1% makes at least 20 runs, and measures until the 95% confidence interval of each median extends
 at most 1% to either side. It ends earlier after --runs runs or, without --runs, after 1000 runs or a
 minute.
@@ -86,6 +94,7 @@ Columns for each strategy:
   median    of the measured times, with its 95% confidence interval (±; - for fewer than 6 runs)
   vs        the difference from the first strategy if significant, else ~; = for an equal plan
   p         the p-value with Holm's correction
+  regret    how much slower than the fastest measured plan, if significant, else ~; 0.0% for the fastest
   copies    the number of inserted copies, their bytes, and the bytes that all steps read and write (moved)
   on NAME   with --device: the steps that the device NAME computes, and the uploads and downloads, which are
             copies, too
@@ -116,6 +125,7 @@ func Command(ext *command.Extensions) *cobra.Command {
   graphrun compare model.onnx --inputs in.npz --pin conv1=channels_last
   graphrun compare small.onnx large.onnx --dim N=1,2,4 --threads 1,2 --csv times.csv
   graphrun compare model.onnx --until 1%
+  graphrun compare model.onnx --variant fast:pin=conv1=impl:nhwc --variant second:k=2 --variant new:costs=costs.json
   graphrun compare model.json --benchstat times.txt --report out.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -138,6 +148,7 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 		"compare strategies `A,B` with the first one; \"published\" stands for the strategies of published optimizers, "+
 			"\"all\" for all")
 	_ = cmd.RegisterFlagCompletionFunc("strategies", f.ext.CompleteGroups)
+	flagSet.StringArrayVar(&f.variantTexts, "variant", nil, variantHelp)
 	flagSet.BoolVar(&f.json, "json", false, "print JSON")
 	flagSet.BoolVar(&f.markdown, "markdown", false, "print the table in Markdown")
 	flagSet.StringVar(&f.csv, "csv", "", "also write a row for each run to `FILE.csv`")
@@ -168,6 +179,9 @@ func (f *flags) addFlags(cmd *cobra.Command) {
 // check validates the flags and expands groups of strategies. A number of threads of 0 is replaced by GOMAXPROCS.
 func (f *flags) check(cmd *cobra.Command) error {
 	var err error
+	if len(f.variantTexts) > 0 && !cmd.Flags().Changed("strategies") {
+		f.strategies = []string{layout.Optimal.Name()}
+	}
 	if f.strategies, err = f.ext.ExpandAndCheckStrategies(f.strategies); err != nil {
 		return err
 	}
@@ -242,6 +256,9 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	if f.costProfile, err = command.PricedProfile(cmd, f.costs, f.prices); err != nil {
 		return err
 	}
+	if err := f.readVariants(cmd); err != nil {
+		return err
+	}
 	sizes, err := command.Combinations(f.dims)
 	if err != nil {
 		return err
@@ -253,7 +270,7 @@ func run(cmd *cobra.Command, paths []string, f flags) error {
 	}
 	command.LimitGarbage()
 	compared := &comparison{flags: f, files: command.FileLabels(paths), commandLine: command.CommandLine(cmd, paths),
-		printed: map[string]bool{}}
+		printed: map[string]bool{}, otherPrices: map[string]bool{}}
 	measureErr := compared.measureAll(cmd, paths, sizes)
 	if measureErr != nil && len(compared.rows) == 0 {
 		return measureErr
@@ -284,6 +301,7 @@ type comparison struct {
 	rows        []Row
 	notes       report.Notes    // notes about all graphs
 	printed     map[string]bool // the notes that were printed
+	otherPrices map[string]bool // the variants whose costs are at other prices than those of the other plans
 
 	Verdicts    []Verdict
 	Differences []string // the outputs with different values, in words
@@ -369,24 +387,36 @@ func (c *comparison) measure(job *progress.Job, path string, workload inputs.Wor
 	return exit.InterruptError(job.Context)
 }
 
-// compile compiles a graph with every strategy, and returns the programs and a lower bound on the cost of any plan.
+// compile compiles a graph with every strategy and variant, and returns the programs and a lower bound on the cost of
+// any plan without the pins and prices of variants.
 // In the first compilation, the time of the first program includes the folded constants, packed constants and machine
 // code that all programs share. Therefore every program is compiled twice: the planning times of the second compilation
 // can be compared, and its programs are returned.
 func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 	options graphrun.Options) (list []experiment.Candidate, bound *float64, err error) {
+	contestants, err := c.contestants(ctx, g, options)
+	if err != nil {
+		return nil, nil, err
+	}
 	var previous []experiment.Candidate
 	for range 2 {
 		previous, list, bound = list, nil, nil
-		for _, name := range c.flags.strategies {
-			options.Strategy = c.flags.ext.Strategy(name)
-			compiled, err := c.flags.ext.Compile(ctx, g, options)
+		for _, planned := range contestants {
+			compiled, err := c.flags.ext.Compile(ctx, planned.graph, planned.options)
+			if err != nil && planned.isVariant {
+				err = fmt.Errorf("variant %s: %w", planned.name, err)
+			}
 			if err != nil {
 				return nil, nil, err
 			}
-			list = append(list, experiment.Candidate{Program: compiled})
-			bound = cmp.Or(bound, compiled.Report().LowerBoundNS)
-			c.profile = compiled.Report().Profile
+			list = append(list, experiment.Candidate{Name: planned.name, Program: compiled})
+			if !planned.isVariant {
+				bound = cmp.Or(bound, compiled.Report().LowerBoundNS)
+				c.profile = compiled.Report().Profile
+			}
+			if !planned.isRepriced {
+				c.otherPrices[planned.name] = true
+			}
 		}
 	}
 	runtime.KeepAlive(previous) // the first programs keep the shared constants alive until the second ones are compiled
@@ -400,8 +430,12 @@ func (c *comparison) compile(ctx context.Context, g *graph.Graph,
 // addCombination adds the measurements of one combination.
 func (c *comparison) addCombination(path string, dims map[string]int, threads int, measured *experiment.Comparison) {
 	combination := Combination{c.files[path], dims, threads}
+	texts := c.flags.texts()
 	for _, m := range measured.Rows {
-		c.rows = append(c.rows, Row{combination, m})
+		if c.otherPrices[m.Name] {
+			m.BoundNS, m.Gap = nil, nil
+		}
+		c.rows = append(c.rows, Row{combination, m, texts[m.Name], c.otherPrices[m.Name]})
 	}
 	if measured.Verdict != nil {
 		c.Verdicts = append(c.Verdicts, Verdict{combination, *measured.Verdict})

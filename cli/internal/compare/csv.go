@@ -23,7 +23,10 @@ func (c *comparison) records() [][]string {
 		heads = append(heads, "dim_"+name)
 	}
 	heads = append(heads, "threads", "strategy", "run", "ns", "cost_ns", "lower_bound_ns", "gap", "copies", "copied_bytes",
-		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as")
+		"moved_bytes", "peak_bytes", "peak_with_weights_bytes", "plan_ms", "measured_as", "measured_regret")
+	if len(c.flags.variants) > 0 {
+		heads = append(heads, "variant")
+	}
 	if c.hasDevice() {
 		heads = append(heads, "device", "device_steps", "uploads", "downloads", "transferred_bytes")
 	}
@@ -41,7 +44,10 @@ func (c *comparison) records() [][]string {
 		afterRun := []string{format.Decimal(&row.CostNS), format.Decimal(row.BoundNS), format.Decimal(row.Gap),
 			strconv.Itoa(row.Copies), strconv.Itoa(row.CopiedBytes), strconv.Itoa(row.MovedBytes),
 			strconv.Itoa(row.PeakBytes), strconv.Itoa(row.PeakWithWeights), format.Decimal(&row.PlanMS),
-			cmp.Or(row.MeasuredAs, row.Name)}
+			cmp.Or(row.MeasuredAs, row.Name), format.Decimal(row.Regret)}
+		if len(c.flags.variants) > 0 {
+			afterRun = append(afterRun, row.Variant)
+		}
 		if places := row.Places; places != nil { // the steps on the device of --device, and the transfers
 			afterRun = append(afterRun, places.Device, strconv.Itoa(places.Steps), strconv.Itoa(places.Uploads),
 				strconv.Itoa(places.Downloads), strconv.Itoa(places.TransferredBytes))

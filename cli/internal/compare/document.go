@@ -46,6 +46,8 @@ type Combination struct {
 type Row struct {
 	Combination
 	experiment.Measurement
+	Variant     string `json:"variant,omitzero" doc:"The settings of the variant of --variant that has this name; left out for a strategy."`
+	OtherPrices bool   `json:"at_other_prices,omitzero" doc:"Whether cost_ns is at the prices of the variant, because its plan does not exist at the prices of the other plans; left out if not."`
 }
 
 // doc returns the measurements as a document.
@@ -148,6 +150,12 @@ func (c *comparison) caption() string {
 		"(Mann-Whitney U test of turns with Holm's correction, p < 0.01)"
 	if slices.ContainsFunc(c.rows, func(row Row) bool { return row.MeasuredAs != "" }) {
 		text += "; =: equal plans, measured once"
+	}
+	for _, v := range c.flags.variants {
+		text += fmt.Sprintf("; %s: %s", v.name, v)
+		if c.otherPrices[v.name] {
+			text += " (its cost is at its own prices)"
+		}
 	}
 	return text
 }

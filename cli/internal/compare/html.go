@@ -89,13 +89,16 @@ func timesSection(rows []Row) page.Section {
 		case row.Significant:
 			text += fmt.Sprintf(", %+.1f%%", 100*(*row.Ratio-1))
 		}
+		if row.RegretSignificant && row.Regret != nil {
+			text += fmt.Sprintf(", regret %.1f%%", 100*(*row.Regret))
+		}
 		chart.Rows = append(chart.Rows, page.Interval{Label: row.Name, Value: valueOrNaN(row.Median),
 			Low: valueOrNaN(row.Low), High: valueOrNaN(row.High), Text: text})
 	}
 	return page.Section{Title: "Measured: " + rows[0].Label(), Chart: chart,
 		Note: fmt.Sprintf("Medians of %s with 95%% confidence intervals; with too few runs there is no interval. "+
-			"Percentages are the significant differences from %s (p < 0.01).", format.Count(rows[0].Runs, "run"),
-			rows[0].Name)}
+			"Percentages are the significant differences from %s (p < 0.01); the regret is the significant difference from "+
+			"the fastest measured plan.", format.Count(rows[0].Runs, "run"), rows[0].Name)}
 }
 
 // costsSection shows the estimated costs of the strategies of a combination, and the lower bound.

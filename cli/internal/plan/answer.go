@@ -37,7 +37,7 @@ func (f *flags) answers(g *graph.Graph, doc *Document) []string {
 		list = append(list, fmt.Sprintf("%s shows the graph after each of %s", f.passes,
 			format.CountIrregular(len(doc.Passes), "pass", "passes")))
 	}
-	list = append(list, classesText(doc.Classes), planText(doc), doc.Regret.String(), adviceText(doc.Advice))
+	list = append(list, classesText(doc.Classes), planText(doc), f.problem.solutionText(doc), doc.Regret.String(), adviceText(doc.Advice))
 	return list
 }
 

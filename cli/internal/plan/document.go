@@ -26,11 +26,18 @@ type Document struct {
 	Sensitivity  *layout.Sensitivity      `json:"sensitivity,omitzero" doc:"The prices of copies at which another plan is the cheapest, for --sensitivity."`
 	Classes      []inspect.Specialization `json:"classes,omitzero" doc:"The plans for symbolic sizes, with the sizes that each plan serves."`
 	ForAll       []inspect.Proof          `json:"for_all,omitzero" doc:"The results of --for-all."`
+	Solution     *Solution                `json:"solution,omitzero" doc:"The solution of --solution, compared with the least cost."`
 	Code         *inspect.StepCode        `json:"code,omitzero" doc:"The code of the step that --code names."`
 }
 
 // planDocOf returns the document of a program, without the results of flags.
 func planDocOf(p *graphrun.Program) *Document { return &Document{Plan: *p.Report()} }
+
+// Solution compares the solution of --solution with the lower bound on the cost of any plan.
+type Solution struct {
+	HasProof bool     `json:"has_proof" doc:"Whether the file has a proof of its lower bound, which was checked; otherwise the bound is that of strategy optimal."`
+	Gap      *float64 `json:"gap" doc:"The cost of the solution less the lower bound, divided by the bound; null if no bound is known."`
+}
 
 // MeasuredPlan compares measured times of steps with their estimates.
 type MeasuredPlan struct {

@@ -18,6 +18,8 @@ import (
 	"github.com/graphrun/graphrun/experiment"
 	"github.com/graphrun/graphrun/internal/files"
 	"github.com/graphrun/graphrun/passes/layout"
+	"github.com/graphrun/graphrun/passes/layout/wcsp"
+	"github.com/graphrun/graphrun/pricing"
 )
 
 // problemFlags holds the flags that concern the layout problem.
@@ -89,6 +91,11 @@ func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Pr
 			return err
 		}
 	}
+	if flags.solution != "" {
+		if err := flags.compareSolution(ctx, compiled, doc); err != nil {
+			return fmt.Errorf("--solution: %w", err)
+		}
+	}
 	if flags.certificate != "" {
 		if err := flags.writeCertificate(ctx, compiled, dims); err != nil {
 			return err
@@ -109,6 +116,45 @@ func (flags *problemFlags) addResults(ctx context.Context, compiled *graphrun.Pr
 		doc.Advice, _ = experiment.Advise(compiled) // advice is optional
 	}
 	return nil
+}
+
+// compareSolution compares the solution of --solution with the bound that its file proves or, if it has no proof, with
+// the bound of the exact solver.
+func (flags *problemFlags) compareSolution(ctx context.Context, compiled *graphrun.Program, doc *Document) error {
+	doc.Solution = &Solution{HasProof: doc.LowerBoundNS != nil}
+	given := compiled.Internal().FirstBinding().Plan.Solution
+	if given == nil {
+		return nil
+	}
+	if !doc.Solution.HasProof {
+		problem, err := experiment.Problem(compiled)
+		if err != nil {
+			return err
+		}
+		limit := cmp.Or(compiled.Internal().Options().SolveLimit, layout.SolveLimit)
+		best, err := wcsp.Exact.Solve(problem, wcsp.Options{Context: ctx, TimeLimit: limit})
+		if err != nil {
+			return err
+		}
+		doc.LowerBoundNS, doc.Optimal = new(float64(best.Bound)/pricing.PSPerNS), given.Cost <= best.Bound
+	}
+	if bound := *doc.LowerBoundNS; bound > 0 {
+		doc.Solution.Gap = new(float64(given.Cost)/pricing.PSPerNS/bound - 1)
+	}
+	return nil
+}
+
+// solutionText says whether the file of --solution proves its bound; "" without --solution.
+func (flags *problemFlags) solutionText(doc *Document) string {
+	switch {
+	case doc.Solution == nil:
+		return ""
+	case doc.Solution.HasProof:
+		return flags.solution + " has a proof of the bound, which is valid"
+	case doc.LowerBoundNS == nil:
+		return flags.solution + " has no proof"
+	}
+	return flags.solution + " has no proof; the bound is that of strategy " + layout.Optimal.Name()
 }
 
 // writeProblem writes the file of --problem.

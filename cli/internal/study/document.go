@@ -165,6 +165,36 @@ func (r *Result) fastest() (least float64) {
 	return least
 }
 
+// regretOf returns the regret of a plan against the fastest measured plan; nil if nothing was measured. Results of
+// earlier versions do not have it.
+func (r *Result) regretOf(p *Plan) *float64 {
+	if fastest := r.fastest(); p.Median != nil && fastest > 0 {
+		return new(*p.Median/fastest - 1)
+	}
+	return nil
+}
+
+// maxNoises is the maximum number of disturbed tasks whose disturbances are listed.
+const maxNoises = 5
+
+// noises returns the disturbances of measured tasks, in sentences.
+func (d *Document) noises() (list []string) {
+	disturbedTasks := 0
+	for i := range d.Results {
+		r := &d.Results[i]
+		if r.Noise == "" {
+			continue
+		}
+		if disturbedTasks++; disturbedTasks <= maxNoises {
+			list = append(list, r.Task.String()+": disturbed measurement: "+r.Noise)
+		}
+	}
+	if more := disturbedTasks - maxNoises; more > 0 {
+		list = append(list, "disturbed measurements of "+format.Count(more, "other task"))
+	}
+	return list
+}
+
 // minDifference is the relative difference of median times above which two plans may differ in time: see [Order].
 const minDifference = 0.05
 
@@ -215,7 +245,7 @@ func (d *Document) records() [][]string {
 	}
 	list := [][]string{append(heads, "condition", "threads", "strategy", "plan", "cost_ns", "lower_bound_ns", "gap",
 		"certified", "variables", "steps", "copies", "copied_bytes", "moved_bytes", "peak_bytes", "layout_ms", "runs",
-		"median_ns", "low_ns", "high_ns")}
+		"median_ns", "low_ns", "high_ns", "measured_regret")}
 	for _, result := range d.Results {
 		for _, plan := range result.Plans {
 			row := []string{result.Task.Model}
@@ -231,7 +261,8 @@ func (d *Document) records() [][]string {
 				strconv.FormatBool(result.Certified), strconv.Itoa(result.Variables), strconv.Itoa(plan.Steps),
 				strconv.Itoa(plan.Copies), strconv.Itoa(plan.CopiedBytes), strconv.Itoa(plan.MovedBytes),
 				strconv.Itoa(plan.PeakBytes), format.Decimal(&plan.LayoutMS), strconv.Itoa(plan.Runs),
-				format.Decimal(plan.Median), format.Decimal(plan.Low), format.Decimal(plan.High)))
+				format.Decimal(plan.Median), format.Decimal(plan.Low), format.Decimal(plan.High),
+				format.Decimal(result.regretOf(&plan))))
 		}
 	}
 	return list

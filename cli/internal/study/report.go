@@ -30,6 +30,7 @@ func (d *Document) writeHTML(w io.Writer, commandLine, path string) error {
 	for _, f := range d.Failures {
 		html.Warnings = append(html.Warnings, f.Task+": "+f.Message)
 	}
+	html.Warnings = append(html.Warnings, d.noises()...)
 	order, byGroup := d.groups()
 	lastCondition := ""
 	for _, g := range order {
@@ -113,6 +114,7 @@ func (d *Document) tableSections(order []group, byGroup map[group][]*Result) (li
 		if g.threads > 0 {
 			add(fmt.Sprintf("Median times, ms: %s, %s", g.condition, format.Count(g.threads, "thread")),
 				timeTable(byGroup[g]))
+			add(regretTable(g, byGroup[g]))
 		}
 	}
 	d.tunedTables(add)

@@ -220,6 +220,9 @@ func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candida
 		return context.Cause(ctx)
 	}
 	r.Differences = append(r.Differences, comparison.Differences...)
+	if comparison.Verdict != nil {
+		r.Noise = comparison.Verdict.Noise
+	}
 	times := map[string]experiment.Measurement{} // the key is the digest of the plan
 	for _, m := range comparison.Rows {
 		for _, plan := range r.Plans {
@@ -230,7 +233,7 @@ func (r *Result) measure(ctx context.Context, t *Task, list []experiment.Candida
 	}
 	for i := range r.Plans {
 		m := times[r.Plans[i].Plan]
-		r.Plans[i].Spread, r.Plans[i].Samples = m.Spread, m.Samples
+		r.Plans[i].Spread, r.Plans[i].Samples, r.Plans[i].Regret = m.Spread, m.Samples, m.Regret
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func TestSummaries(t *testing.T) {
 	require.Equal(t, []any{202.0 / 102, "y", 1}, []any{*b.WorstRatio, b.SlowestOn, b.FastestOn})
 	var text strings.Builder
 	d.write(&printer{w: &text, markdown: true})
-	require.Contains(t, text.String(), "| strategy | cost, mean % | 1 thread, mean % | worst % | worst on | fastest on |")
+	require.Contains(t, text.String(), "| strategy | cost, mean % | 1 thread, mean % | 1 thread, worst % | 1 thread, worst on | 1 thread, fastest on |")
 	require.Contains(t, text.String(), "| a | 73.2 | 40.7 | 98.0 | x | 1 |")
 	require.Len(t, d.Orders, 1)
 	require.Equal(t, 2, d.Orders[0].Different)

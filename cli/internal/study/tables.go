@@ -43,10 +43,14 @@ func (d *Document) write(p *printer) {
 		if group.threads > 0 {
 			p.printTable(fmt.Sprintf("Median times, ms: %s, %s", group.condition, format.Count(group.threads, "thread")),
 				timeTable(resultsOf[group]))
+			p.printTable(regretTable(group, resultsOf[group]))
 		}
 	}
 	d.tunedTables(p.printTable)
 	d.writeOrders(p)
+	for _, text := range d.noises() {
+		fmt.Fprintln(p.w, "\n"+format.Wrap(format.Printable(text), p.display.ProseWidth()))
+	}
 }
 
 // writeOrders prints, for each measured condition, the number of pairs of plans whose costs predict the faster plan.
@@ -193,8 +197,9 @@ func (d *Document) slowdownTable() (title string, t *term.Table) {
 	}
 	for _, o := range d.Orders {
 		if o.Condition == condition {
-			t.Columns = append(t.Columns, number(format.Count(o.Threads, "thread")+", mean %"), number("worst %"),
-				term.NameCol("worst on"), number("fastest on"))
+			threads := format.Count(o.Threads, "thread") + ", "
+			t.Columns = append(t.Columns, number(threads+"mean %"), number(threads+"worst %"),
+				term.NameCol(threads+"worst on"), number(threads+"fastest on"))
 		}
 	}
 	for _, row := range rows {
@@ -251,18 +256,36 @@ func graphTable(strategies []string, results []*Result) *term.Table {
 
 // timeTable has the median times of the graphs of a group, in milliseconds.
 func timeTable(results []*Result) *term.Table {
+	return planTable(results, func(_ *Result, p *Plan) string {
+		if p.Median == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.3f", *p.Median/1e6)
+	})
+}
+
+// regretTable has the regret of each plan of a group against the fastest measured plan of its graph, in percent.
+func regretTable(g group, results []*Result) (title string, t *term.Table) {
+	title = fmt.Sprintf("Regret against the fastest measured plan, %%: %s, %s", g.condition,
+		format.Count(g.threads, "thread"))
+	return title, planTable(results, func(result *Result, p *Plan) string {
+		if regret := result.regretOf(p); regret != nil {
+			return percent(*regret, 1)
+		}
+		return "-"
+	})
+}
+
+// planTable has a row for each result and a column for each plan.
+func planTable(results []*Result, cell func(*Result, *Plan) string) *term.Table {
 	t := term.NewTable(term.NameCol("network"))
 	for _, plan := range results[0].Plans {
 		t.Columns = append(t.Columns, term.NumberCol(plan.Strategy))
 	}
 	for _, result := range results {
 		cells := []any{result.Task.graph()}
-		for _, p := range result.Plans {
-			cell := "-"
-			if p.Median != nil {
-				cell = fmt.Sprintf("%.3f", *p.Median/1e6)
-			}
-			cells = append(cells, cell)
+		for i := range result.Plans {
+			cells = append(cells, cell(result, &result.Plans[i]))
 		}
 		t.Add(cells...)
 	}

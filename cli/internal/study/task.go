@@ -167,6 +167,7 @@ type Result struct {
 	Regret *layout.RegretBound `json:"regret,omitzero" doc:"The regret of the cheapest plan at the measured prices; left out without tune."`
 	// Differences lists outputs that differ between strategies. It is empty without measurement.
 	Differences []string `json:"differences" doc:"Outputs that differ between strategies, in words."`
+	Noise       string   `json:"noise,omitzero" doc:"What disturbed the measurement, in words; left out for nothing."`
 	Checksum    string   `json:"sum" doc:"The sha256 of this object's canonical JSON with an empty sum."`
 }
 
@@ -180,6 +181,7 @@ type Plan struct {
 	Gap      float64 `json:"gap" doc:"The cost less the lower bound, divided by the lower bound; negative if saved_ns exceeds the distance to the bound."`
 	LayoutMS float64 `json:"layout_ms" doc:"The time of the layout pass, in milliseconds."`
 	experiment.Spread
+	Regret  *float64  `json:"measured_regret,omitzero" doc:"The median less the least median of the plans, divided by the least median; left out without measurement."`
 	Samples []float64 `json:"samples_ns" doc:"The time of each measured run, in nanoseconds, in the order of the runs."`
 }
 

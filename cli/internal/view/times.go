@@ -20,6 +20,8 @@ import (
 type measuredTimes struct {
 	Strategy string         `json:"strategy"`
 	Dims     map[string]int `json:"dims"`
+	Threads  int            `json:"threads"` // 0 in the output of plan, which measures with one worker
+	Noise    string         `json:"noise"`   // what disturbed the measurement
 	ByStep   []struct {
 		Name string  `json:"name"`
 		Time float64 `json:"time_ns"`
@@ -103,6 +105,11 @@ func (f *flags) addTimes(plan *report.Plan, sizes map[string]int) (string, error
 		return "", exit.UsageErrorf("--profile: %s has no time for any of the plan's %s", f.profile,
 			format.Count(len(plan.Steps), "step"))
 	}
-	return fmt.Sprintf("measured %s, predicted %s, in %d of %s", format.Nanoseconds(measured),
-		format.Nanoseconds(predicted), timed, format.Count(len(plan.Steps), "step")), nil
+	remark := fmt.Sprintf("measured %s with %s, predicted %s, in %d of %s", format.Nanoseconds(measured),
+		format.Count(max(1, doc.Threads), "worker"), format.Nanoseconds(predicted), timed,
+		format.Count(len(plan.Steps), "step"))
+	if doc.Noise != "" {
+		remark += "; disturbed measurement: " + doc.Noise
+	}
+	return remark, nil
 }

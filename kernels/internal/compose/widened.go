@@ -41,7 +41,7 @@ func WidenToFloat32(parts *graph.Parts, c *graph.Call, context graph.RewriteCont
 func (builder *Builder) reuseConversion(dtype tensor.DType, x graph.Arg, context graph.RewriteContext) graph.Arg {
 	if context.ComputedFrom != nil { // it lists the values that earlier rewrites have computed from x
 		for _, v := range context.ComputedFrom(x.Value) {
-			if v.Node.Op == view.To && v.Type.DType == dtype && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
+			if v.Node.Op.Base() == view.To && v.Type.DType == dtype && v.Meta.Offset == 0 && v.Meta.SameLayout(x.Meta()) {
 				return graph.ArgOf(v)
 			}
 		}

@@ -29,7 +29,7 @@ var Add = kit.Define[*addAttrs](graph.Op{
 
 // IsPlainAdd reports whether a node is an add with alpha 1.
 func IsPlainAdd(node *graph.Node) bool {
-	if node == nil || node.Op != Add {
+	if node == nil || node.Op.Base() != Add {
 		return false
 	}
 	attrs, ok := node.Attrs.(*addAttrs)

@@ -47,7 +47,7 @@ func ClampRange(node *graph.Node) (lower, upper float64, ok bool) {
 		}
 	}
 	call := node.Call()
-	switch node.Op {
+	switch node.Op.Base() {
 	case Relu:
 		lower, ok = 0, true
 	case Relu6:

@@ -122,9 +122,9 @@ func findRepetition(value *graph.Value, depth int) (r repeatedSlices, ok bool) {
 			r.permute(node.Op.Permutes(node.Call()))
 		}
 		return r, ok
-	case node.Op == index.RepeatInterleave && len(node.In) == 1: // the number of repetitions is an attribute
+	case node.Op.Base() == index.RepeatInterleave && len(node.In) == 1: // the number of repetitions is an attribute
 		return repetitionByInterleave(source, value)
-	case node.Op == view.Cat || node.Op == view.Concat || node.Op == view.Concatenate:
+	case slices.Contains([]*graph.Op{view.Cat, view.Concat, view.Concatenate}, node.Op.Base()):
 		return repetitionByConcat(node, value, depth-1)
 	case node.Op.Identity && value.Alias == nil && sameSizes(value.Type.Shape, source.Type.Shape):
 		r, ok = findRepetition(source, depth-1) // a copy, or a conversion

@@ -70,7 +70,7 @@ func (q *quantizeRewriter) rewriteAsLoop() (rewrite graph.Rewrite, err error) {
 // rewritten graph computes the quantized result directly from the quantized operands. rewritePair returns nil for other
 // nodes, and in plans that require exact results, because the computation from quantized operands rounds differently.
 func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) ([]*graph.Value, error) {
-	if q.Exact || node == nil || node.Op != pointwise.Mul && !pointwise.IsPlainAdd(node) {
+	if q.Exact || node == nil || node.Op.Base() != pointwise.Mul && !pointwise.IsPlainAdd(node) {
 		return nil, nil
 	}
 	var operands [2]quantizedValues
@@ -88,7 +88,7 @@ func (q *quantizeRewriter) rewritePair(node *graph.Node, lower, upper float64) (
 	remainder := math.Abs(math.Mod(firstElement(q.result.zero), 2))
 	evenPart := firstElement(q.result.zero) - remainder
 	formula := elementFormula{zeroPoint: remainder, lowerBound: lower, upperBound: upper}
-	if node.Op == pointwise.Mul {
+	if node.Op.Base() == pointwise.Mul {
 		formula.text = "v = fma((float32(x) - xzero) * (float32(y) - yzero), scale, zero)"
 		formula.names = []string{"x", "y", "xzero", "yzero", "scale", "zero"}
 		return q.addFormula(formula, a.quantized, b.quantized,
@@ -171,12 +171,12 @@ func magnitudeBound(arg graph.Arg, depth int) float64 {
 		}
 		return bound
 	}
-	if node.Op != pointwise.Mul && !pointwise.IsPlainAdd(node) {
+	if node.Op.Base() != pointwise.Mul && !pointwise.IsPlainAdd(node) {
 		return unknown
 	}
 	first, second := magnitudeBound(node.In[0], depth-1), magnitudeBound(node.In[1], depth-1)
 	bound := first + second
-	if node.Op == pointwise.Mul {
+	if node.Op.Base() == pointwise.Mul {
 		bound = first * second
 	}
 	if bound > math.MaxFloat32/2 { // elements might overflow float32

@@ -246,7 +246,7 @@ type byteForm struct {
 
 // byteFormOf returns the byte form of a node, or nil if the node does not multiply by a weight.
 func (q *quantizeRewriter) byteFormOf(node *graph.Node) *byteForm {
-	switch node.Op {
+	switch node.Op.Base() {
 	case conv.Conv2d:
 		return q.convolution(node)
 	case product.Linear:

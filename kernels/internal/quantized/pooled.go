@@ -11,7 +11,7 @@ import (
 // max_pool2d of dequantized numbers. The new max_pool2d computes with bytes (quantized values of dtype int8 or uint8).
 // The results are the same, because quantization is monotonic and dequantized numbers are not NaN.
 func (q *quantizeRewriter) rewriteMaxPool(pooling *graph.Node) (rewrite graph.Rewrite, err error) {
-	if pooling.Op != pool.MaxPool2d || !q.UsedOnlyHere(pooling.Out[0]) {
+	if pooling.Op.Base() != pool.MaxPool2d || !q.UsedOnlyHere(pooling.Out[0]) {
 		return rewrite, nil
 	}
 	if _, ok := dequantized(pooling.In[0]); !ok {
