@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +34,9 @@ type calibrateFlags struct {
 	json     bool
 	device   string
 	rounds   int
+	budget   time.Duration
 	callTime time.Duration // for how long each call is measured in a round
+	force    bool          // write uncertain rates as measured
 }
 
 // calibrateReport is the document of calibrate.
@@ -40,8 +44,24 @@ type calibrateReport struct {
 	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
 	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON; plans show it to identify their cost profile."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
+	Rounds  int              `json:"rounds" doc:"The number of complete rounds; in each, all calls were measured once."`
+	Load    *float64         `json:"load" doc:"The mean number of runnable threads of other processes, on Linux; null if unknown."`
+	Drift   float64          `json:"round_spread" doc:"The time of the slowest round relative to the fastest: the median over all calls."`
+	Noise   string           `json:"noise" doc:"What disturbed the measurement, in words; empty for nothing."`
 	Profile *pricing.Profile `json:"profile" doc:"The measured profile."`
+	Rates   []calibrateRate  `json:"rates" doc:"The rates of the host with their spreads."`
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
+}
+
+// calibrateRate is a rate of the profile.
+type calibrateRate struct {
+	Subject  string   `json:"of" doc:"The inner kernel, the kind and the bytes of a memory access, or step."`
+	Unit     string   `json:"unit" doc:"The unit of work."`
+	PS       float64  `json:"ps" doc:"The rate in the profile, in picoseconds per unit."`
+	Measured float64  `json:"measured_ps" doc:"The rate that the measurements yield; an uncertain one is not written unless forced."`
+	BuiltIn  float64  `json:"built_in_ps" doc:"The rate in the built-in profile."`
+	Spread   *float64 `json:"spread" doc:"The ratio of the greatest and the least rate that pairs of rounds yield; null if they do not determine it."`
+	Certain  bool     `json:"certain" doc:"Whether the spread is at most 1.25; otherwise the profile has the built-in rate, scaled, unless forced."`
 }
 
 // calibratePoint is a measured call.
@@ -60,9 +80,15 @@ func calibrateCommand() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure this machine for cost estimates",
 		Long: `Measures the memory bandwidth for each cache and kind of access, the speed of the inner kernels, and
-the overhead of a step, on one core, in less than a minute. As in a run of a network, other calls evict
-the constants of a call from the L1 and L2 caches before it is measured. The results are medians of many
-runs; run no other program meanwhile.
+the overhead of a step, on one core, in a minute at most (--budget). As in a run of a network, other calls
+evict the constants of a call from the L1 and L2 caches before it is measured. All calls are measured once
+in each of several rounds, so that other programs disturb all rates alike.
+
+The spread of a rate is the ratio of the greatest and the least rate that pairs of rounds yield. Rates whose
+spread is above 1.25 are named and not written: the profile has the rate of the built-in profile instead,
+times the median ratio of measured and built-in rates. If more than half of the rates are uncertain, nothing
+is written. --force writes all rates as measured. Notes tell whether other processes were busy, whether times
+differ between rounds, and how many rounds there was time for. The built-in profiles never change.
 
 The profile is stored in the user's cache folder, in a file for this processor and instruction set. All commands
 that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
@@ -80,12 +106,17 @@ stored in the same profile, for this device only. If the file exists, its times 
 			if f.callTime <= 0 {
 				return exit.UsageErrorf("--each %v: want a positive time", f.callTime)
 			}
+			if f.budget <= 0 {
+				return exit.UsageErrorf("--budget %v: want a positive time", f.budget)
+			}
 			return runCalibrate(cmd, f)
 		}),
 	}
 	cmd.Flags().StringVar(&f.out, "out", "", "write the profile to `FILE` instead of the user's cache folder")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().IntVar(&f.rounds, "rounds", 3, "measure everything `N` times")
+	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "measure everything `N` times; rates are certain after at least 3 rounds")
+	cmd.Flags().DurationVar(&f.budget, "budget", time.Minute, "end the rounds after `TIME`, but not before the first is complete")
+	cmd.Flags().BoolVar(&f.force, "force", false, "write all rates as measured, also uncertain ones")
 	cmd.Flags().DurationVar(&f.callTime, "each", 12*time.Millisecond, "measure each call for `TIME` in each round")
 	command.DeviceFlag(cmd, &f.device)
 	cmd.Flags().Lookup("device").Usage = "measure the device `NAME`, too: " + strings.Join(devices.Names(), ", ")
@@ -109,7 +140,8 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	job := progress.Begin(cmd, "calibrate")
 	defer job.End() // if Do panics
 	start := time.Now()
-	options := calibrate.Options{Rounds: f.rounds, CallTime: f.callTime, Device: device, MaxBytes: calibrateMaxBytes,
+	options := calibrate.Options{Rounds: f.rounds, Budget: f.budget, CallTime: f.callTime, Force: f.force, Device: device,
+		MaxBytes: calibrateMaxBytes,
 		Progress: func(done, total int, _ string) { job.Report(done, total) }}
 	var result *calibrate.Result
 	err = job.Do(progress.Running, func() (err error) {
@@ -125,8 +157,12 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	}
 	keepDevices(f.out, result.Profile)
 	doc := calibrateReportOf(result, time.Since(start))
-	if doc.File, err = storeProfile(cmd, f.out, result.Profile); err != nil {
-		return err
+	tooUncertain := result.Check()
+	if tooUncertain == nil || f.force {
+		tooUncertain = nil
+		if doc.File, err = storeProfile(cmd, f.out, result.Profile); err != nil {
+			return err
+		}
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
@@ -134,7 +170,11 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	} else {
 		doc.write(out, term.StdoutDisplay(cmd))
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil || tooUncertain == nil {
+		return err
+	}
+	return fmt.Errorf("%w; nothing was written. Repeat it on an idle machine or with a longer --budget; --force writes "+
+		"the rates as measured", tooUncertain)
 }
 
 // openMeasured opens the device to measure. It returns nil for the host. If the name is auto and no device can be
@@ -166,7 +206,16 @@ func keepDevices(path string, profile *pricing.Profile) {
 
 // calibrateReportOf returns the document of a measurement, without the file.
 func calibrateReportOf(result *calibrate.Result, took time.Duration) *calibrateReport {
-	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: took.Seconds(), Profile: result.Profile}
+	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: took.Seconds(), Rounds: result.Rounds,
+		Load: result.Load, Drift: result.RoundSpread, Noise: result.Noise, Profile: result.Profile}
+	for _, rate := range result.Rates {
+		row := calibrateRate{Subject: rate.Of, Unit: rate.Unit, PS: rate.PS, Measured: rate.MeasuredPS, BuiltIn: rate.BuiltInPS,
+			Certain: rate.IsCertain}
+		if !math.IsInf(rate.Spread, 0) {
+			row.Spread = &rate.Spread
+		}
+		doc.Rates = append(doc.Rates, row)
+	}
 	for _, point := range result.Points {
 		doc.Points = append(doc.Points, calibratePoint{Subject: point.Of, Unit: point.Unit, Bytes: point.Bytes,
 			NS: point.NS, Predicted: point.PredictedNS})
@@ -206,15 +255,41 @@ func storeProfile(cmd *cobra.Command, path string, profile *pricing.Profile) (st
 // write prints the measured speeds.
 func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 	profile := d.Profile
-	fmt.Fprintf(w, "%s, %s: overhead of a step %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
-		format.Nanoseconds(profile.StepPS/pricing.PSPerNS), d.TookS)
+	fmt.Fprintf(w, "%s, %s: overhead of a step %s; %s in %.0f s\n", profile.CPU, profile.Instructions,
+		format.Nanoseconds(profile.StepPS/pricing.PSPerNS), format.Count(d.Rounds, "round"), d.TookS)
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
+	if d.Noise != "" {
+		display.WriteSentences(w, "noise: "+d.Noise)
+	}
+	d.writeUncertain(w, display)
 	writeMemory(w, display, profile)
 	d.writeKernels(w, display)
 	writeDevices(w, display, profile)
 }
+
+// writeUncertain prints the uncertain rates.
+func (d *calibrateReport) writeUncertain(w *bufio.Writer, display term.Display) {
+	uncertain := slices.DeleteFunc(slices.Clone(d.Rates), func(r calibrateRate) bool { return r.Certain })
+	columns := []term.Column{term.NameCol("rate"), term.UntruncatedCol("spread"), term.UntruncatedCol("measured"),
+		term.UntruncatedCol("built-in"), term.UntruncatedCol("in the profile")}
+	title := fmt.Sprintf("Uncertain rates, %d of %d", len(uncertain), len(d.Rates))
+	term.WriteList(w, display, title, uncertain, columns, func(r calibrateRate) []any {
+		return []any{r.Subject, spreadText(r.Spread), unitTime(r.Measured), unitTime(r.BuiltIn), unitTime(r.PS)}
+	})
+}
+
+// spreadText returns the spread of a rate.
+func spreadText(spread *float64) string {
+	if spread == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.2f", *spread)
+}
+
+// unitTime returns the time of a unit, which is given in picoseconds.
+func unitTime(ps float64) string { return fmt.Sprintf("%.4g ns", ps/pricing.PSPerNS) }
 
 // writeMemory prints the memory speeds in GB/s: a row for each measured number of bytes that a call accesses, and a
 // column for each kind of access.
@@ -260,7 +335,11 @@ func memoryCurves(rates *pricing.Rates) []memoryCurve {
 // writeKernels prints the speeds of the inner kernels, in the order of the first measured call of each.
 func (d *calibrateReport) writeKernels(w *bufio.Writer, display term.Display) {
 	profile := d.Profile
-	var kernels []string          // names
+	var kernels []string // names
+	spreadOf := map[string]string{}
+	for _, rate := range d.Rates {
+		spreadOf[rate.Subject] = spreadText(rate.Spread)
+	}
 	unitOf := map[string]string{} // the unit of work of each kernel
 	for _, point := range d.Points {
 		_, isKernel := profile.Kernels[point.Subject]
@@ -270,14 +349,14 @@ func (d *calibrateReport) writeKernels(w *bufio.Writer, display term.Display) {
 		}
 	}
 	kernelColumns := []term.Column{term.NameCol("kernel"), term.UntruncatedCol("a unit takes"),
-		term.UntruncatedCol("units/ns"), term.ProseCol("unit")}
+		term.UntruncatedCol("units/ns"), term.UntruncatedCol("spread"), term.ProseCol("unit")}
 	term.WriteList(w, display, "Inner kernels", kernels, kernelColumns, func(name string) []any {
 		ps := profile.Kernels[name]
 		rate := "-"
 		if ps > 0 {
 			rate = fmt.Sprintf("%.3g", pricing.PSPerNS/ps)
 		}
-		return []any{name, fmt.Sprintf("%.4g ns", ps/pricing.PSPerNS), rate, unitOf[name]}
+		return []any{name, unitTime(ps), rate, spreadOf[name], unitOf[name]}
 	})
 }
 
