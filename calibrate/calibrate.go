@@ -54,14 +54,14 @@ type Point struct {
 	Of          string
 	Unit        string  // the unit of work of the fitted price
 	Bytes       float64 // the bytes that the call accesses; on a device, the bytes of all calls of the run
-	NS          float64 // the median of the measured times of the call or run, in nanoseconds
+	NS          float64 // the lower quartile of the times of the call; the median of those of a run, in nanoseconds
 	PredictedNS float64 // the time that the fitted profile predicts, in nanoseconds
 }
 
-// Run measures the machine. With the default options it takes at most a minute, and some seconds for a round that takes
-// longer. Rates of the profile that are uncertain have the values of the built-in profile, scaled, unless Options.Force is
-// set: see [Rate]. The built-in profile itself never changes. Before the profile is used, [Result.Check] tells whether
-// there are enough certain rates. Run fails if ctx ends, or if a call fails; the error then names the call.
+// Run measures the machine. With the default options it takes at most a minute, unless the first round takes longer.
+// Uncertain rates have the values of the built-in profile, scaled, unless Options.Force is set: see [Rate]. Run never
+// changes the built-in profile. [Result.Check] tells whether enough rates are certain to use the result. Run fails if
+// ctx ends, or if a call fails; the error then names the call.
 func Run(ctx context.Context, options Options) (*Result, error) {
 	if options.Rounds <= 0 {
 		options.Rounds = 5
@@ -109,7 +109,7 @@ type probe struct {
 	// steps of a graph do. The operand of such a call is in the caches, and the call may overwrite it.
 	chainedCalls int
 	stepWorks    []pricing.Work // the work of the timed steps
-	roundNS      []float64      // median times of the runs of each round, in nanoseconds
+	roundNS      []float64      // lower quartiles of the times of each round, in nanoseconds
 	ns           float64        // the time to which prices are fitted, in nanoseconds
 }
 

@@ -14,13 +14,13 @@ import (
 
 // This file decides which rates are certain. A rate is what solve yields for the times of all calls, so its uncertainty
 // is that of the solution, and not that of a call: if a rate has a small part in the times of its calls, a small change
-// of these times changes the rate much. The prices are therefore solved for each pair of rounds, with the shorter of the
-// two times of each call, and for all rounds. The spread of a rate is the range of these solutions. One disturbed round
-// changes none of them much. Two disturbed rounds do.
+// of these times changes the rate much. The prices are therefore solved for each pair of rounds, with the shorter of
+// both times of each call, and for all rounds. The spread of a rate is the range of these solutions. One disturbed
+// round changes none of them much. Two disturbed rounds do.
 
 // Rate is a fitted rate with its spread. It is certain if its spread is at most [MaxSpread]. The profile has the value
 // of the built-in profile in place of an uncertain rate, times the median ratio of measured and built-in rates of the
-// same kind (memory or inner kernels). A machine is faster or slower than that of the built-in profile in most rates, so
+// same kind (memory or inner kernels). A machine is faster or slower than that of the built-in profile in most rates:
 // an unscaled rate would not fit the measured ones.
 type Rate struct {
 	Of         string  // the inner kernel, the kind and the bytes of a memory access, or [StepRate]
@@ -99,7 +99,8 @@ func (m *measurer) solveRounds(rounds ...int) map[string]float64 {
 	for _, p := range m.probes {
 		p.ns = p.timeOf(rounds...)
 	}
-	m.profile.StepPS, m.warmStepPS = m.steps[0].timeOf(rounds...)*pricing.PSPerNS, m.steps[1].timeOf(rounds...)*pricing.PSPerNS
+	m.profile.StepPS = m.steps[0].timeOf(rounds...) * pricing.PSPerNS
+	m.warmStepPS = m.steps[1].timeOf(rounds...) * pricing.PSPerNS
 	if price, isKept := m.kept[StepRate]; isKept {
 		m.profile.StepPS = price
 	}
@@ -178,8 +179,13 @@ func (m *measurer) updateSpreads(rates []Rate, ranges map[string]interval) (chan
 			continue
 		}
 		rate.Spread = math.Inf(1)
-		if least := ranges[rate.Of].least; m.completeRounds() >= minRounds && least > minPS {
-			rate.Spread = ranges[rate.Of].greatest / least
+		if m.completeRounds() >= minRounds {
+			switch in := ranges[rate.Of]; {
+			case in.least > minPS:
+				rate.Spread = in.greatest / in.least
+			case in.greatest <= minPS && rate.BuiltInPS == 0: // constants of some KiB, for example, are free
+				rate.Spread = 1
+			}
 		}
 		rate.IsCertain = rate.Spread <= MaxSpread
 		changed = changed || !rate.IsCertain

@@ -45,8 +45,8 @@ type calibrateReport struct {
 	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON; plans show it to identify their cost profile."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
 	Rounds  int              `json:"rounds" doc:"The number of complete rounds; in each, all calls were measured once."`
-	Load    *float64         `json:"load" doc:"The mean number of runnable threads of other processes, on Linux; null if unknown."`
-	Drift   float64          `json:"round_spread" doc:"The time of the slowest round relative to the fastest: the median over all calls."`
+	Load    *float64         `json:"load" doc:"The mean number of busy threads of other processes; null if unknown."`
+	Drift   float64          `json:"round_spread" doc:"The slowest round relative to the fastest; median over calls."`
 	Noise   string           `json:"noise" doc:"What disturbed the measurement, in words; empty for nothing."`
 	Profile *pricing.Profile `json:"profile" doc:"The measured profile."`
 	Rates   []calibrateRate  `json:"rates" doc:"The rates of the host with their spreads."`
@@ -58,10 +58,10 @@ type calibrateRate struct {
 	Subject  string   `json:"of" doc:"The inner kernel, the kind and the bytes of a memory access, or step."`
 	Unit     string   `json:"unit" doc:"The unit of work."`
 	PS       float64  `json:"ps" doc:"The rate in the profile, in picoseconds per unit."`
-	Measured float64  `json:"measured_ps" doc:"The rate that the measurements yield; an uncertain one is not written unless forced."`
+	Measured float64  `json:"measured_ps" doc:"The rate that the measurements yield, also if it is not written."`
 	BuiltIn  float64  `json:"built_in_ps" doc:"The rate in the built-in profile."`
-	Spread   *float64 `json:"spread" doc:"The ratio of the greatest and the least rate that pairs of rounds yield; null if they do not determine it."`
-	Certain  bool     `json:"certain" doc:"Whether the spread is at most 1.25; otherwise the profile has the built-in rate, scaled, unless forced."`
+	Spread   *float64 `json:"spread" doc:"The greatest rate of pairs of rounds, relative to the least; null if unknown."`
+	Certain  bool     `json:"certain" doc:"Whether the spread is at most 1.25, so that the rate is written."`
 }
 
 // calibratePoint is a measured call.
@@ -69,7 +69,7 @@ type calibratePoint struct {
 	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call; for a device, the kind of work."`
 	Unit      string  `json:"unit" doc:"The unit of work: the profile has the time of one unit."`
 	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses; for a device, the bytes of all calls of the run."`
-	NS        float64 `json:"ns" doc:"The median of the measured times of the call, in nanoseconds; for a device, the time of a run of equal calls and of the wait for them."`
+	NS        float64 `json:"ns" doc:"The lower quartile of the measured times of the call, in nanoseconds; for a device, the time of a run of equal calls and of the wait for them."`
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
 }
 
@@ -115,7 +115,7 @@ stored in the same profile, for this device only. If the file exists, its times 
 	cmd.Flags().StringVar(&f.out, "out", "", "write the profile to `FILE` instead of the user's cache folder")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "measure everything `N` times; rates are certain after at least 3 rounds")
-	cmd.Flags().DurationVar(&f.budget, "budget", time.Minute, "end the rounds after `TIME`, but not before the first is complete")
+	cmd.Flags().DurationVar(&f.budget, "budget", time.Minute, "end the rounds after `TIME`; the first is always complete")
 	cmd.Flags().BoolVar(&f.force, "force", false, "write all rates as measured, also uncertain ones")
 	cmd.Flags().DurationVar(&f.callTime, "each", 12*time.Millisecond, "measure each call for `TIME` in each round")
 	command.DeviceFlag(cmd, &f.device)
@@ -209,8 +209,8 @@ func calibrateReportOf(result *calibrate.Result, took time.Duration) *calibrateR
 	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: took.Seconds(), Rounds: result.Rounds,
 		Load: result.Load, Drift: result.RoundSpread, Noise: result.Noise, Profile: result.Profile}
 	for _, rate := range result.Rates {
-		row := calibrateRate{Subject: rate.Of, Unit: rate.Unit, PS: rate.PS, Measured: rate.MeasuredPS, BuiltIn: rate.BuiltInPS,
-			Certain: rate.IsCertain}
+		row := calibrateRate{Subject: rate.Of, Unit: rate.Unit, PS: rate.PS, Measured: rate.MeasuredPS,
+			BuiltIn: rate.BuiltInPS, Certain: rate.IsCertain}
 		if !math.IsInf(rate.Spread, 0) {
 			row.Spread = &rate.Spread
 		}
@@ -264,7 +264,7 @@ func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 		display.WriteSentences(w, "noise: "+d.Noise)
 	}
 	d.writeUncertain(w, display)
-	writeMemory(w, display, profile)
+	d.writeMemory(w, display)
 	d.writeKernels(w, display)
 	writeDevices(w, display, profile)
 }
@@ -291,45 +291,67 @@ func spreadText(spread *float64) string {
 // unitTime returns the time of a unit, which is given in picoseconds.
 func unitTime(ps float64) string { return fmt.Sprintf("%.4g ns", ps/pricing.PSPerNS) }
 
-// writeMemory prints the memory speeds in GB/s: a row for each measured number of bytes that a call accesses, and a
-// column for each kind of access.
-func writeMemory(w *bufio.Writer, display term.Display, profile *pricing.Profile) {
+// writeMemory prints the memory speeds in GB/s with their spreads: a row for each measured number of bytes that a call
+// accesses, and a column for each kind of access.
+func (d *calibrateReport) writeMemory(w *bufio.Writer, display term.Display) {
 	columns := []term.Column{term.UntruncatedCol("bytes")}
-	for _, access := range memoryCurves(&profile.Memory) {
+	for _, access := range memoryCurves(&d.Profile.Memory) {
 		columns = append(columns, term.UntruncatedCol(access.column))
 	}
-	term.WriteList(w, display, "Memory, by the bytes of a call", memoryRows(profile), columns,
+	term.WriteList(w, display, "Memory in GB/s, with spreads, by the bytes of a call", d.memoryRows(), columns,
 		func(row []any) []any { return row })
 }
 
-// memoryRows returns the rows of the table of [writeMemory].
-func memoryRows(profile *pricing.Profile) [][]any {
+// memoryRows returns the rows of the table of writeMemory.
+func (d *calibrateReport) memoryRows() [][]any {
 	var rows [][]any
-	for _, point := range profile.Memory.Dense {
+	for i, point := range d.Profile.Memory.Dense {
 		row := []any{format.Bytes(int(point.Bytes))}
-		for _, access := range memoryCurves(&profile.Memory) {
-			rate := "-"
+		for _, access := range memoryCurves(&d.Profile.Memory) {
+			speed := "-"
 			if ps := access.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
-				rate = fmt.Sprintf("%.3g GB/s", pricing.PSPerNS/ps)
+				speed = fmt.Sprintf("%.3g", pricing.PSPerNS/ps)
 			}
-			row = append(row, rate)
+			if i < len(access.curve) {
+				speed += d.spreadOfPoint(access.name, i)
+			}
+			row = append(row, speed)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// memoryCurve is the measured speed of one kind of memory access, and its column in the table.
+// spreadOfPoint returns the spread of point i of a curve in parentheses, or "" if it is unknown.
+func (d *calibrateReport) spreadOfPoint(access string, i int) string {
+	for _, rate := range d.Rates {
+		if strings.HasPrefix(rate.Subject, access+" ") {
+			if i == 0 && rate.Spread != nil {
+				return fmt.Sprintf(" (%s)", spreadText(rate.Spread))
+			}
+			i--
+		}
+	}
+	return ""
+}
+
+// memoryCurve is the measured speed of one kind of memory access, its column in the table, and its name in rates.
 type memoryCurve struct {
-	column string
-	curve  pricing.Curve
+	column, name string
+	curve        pricing.Curve
 }
 
 // memoryCurves returns the curves of all kinds of access, in the order of the table. The field DenseConstants is for
 // sequential access to constants, and Dense for sequential access to other operands and to results.
-func memoryCurves(rates *pricing.Rates) []memoryCurve {
-	return []memoryCurve{{"dense", rates.Dense}, {"constants", rates.DenseConstants}, {"panels", rates.Panels},
-		{"copied", rates.Copied}, {"tiled", rates.Tiled}, {"strided", rates.Strided}, {"gathered", rates.Gathered}}
+func memoryCurves(rates *pricing.Rates) (list []memoryCurve) {
+	for access := pricing.Dense; rates.CurveOf(access) != nil; access++ {
+		column := access.String()
+		if access == pricing.DenseConstants {
+			column = "constants"
+		}
+		list = append(list, memoryCurve{column, access.String(), *rates.CurveOf(access)})
+	}
+	return list
 }
 
 // writeKernels prints the speeds of the inner kernels, in the order of the first measured call of each.
