@@ -110,6 +110,7 @@ type probe struct {
 	chainedCalls int
 	stepWorks    []pricing.Work // the work of the timed steps
 	roundNS      []float64      // lower quartiles of the times of each round, in nanoseconds
+	took         time.Duration  // how long the last measurement took
 	ns           float64        // the time to which prices are fitted, in nanoseconds
 }
 
@@ -178,7 +179,8 @@ func (m *measurer) run(ctx context.Context) error {
 			m.steps[i].roundNS = append(m.steps[i].roundNS, ns)
 		}
 		for i, p := range m.probes {
-			if round > 0 && time.Since(start) > m.options.Budget {
+			begun := time.Now()
+			if round > 0 && begun.Sub(start)+p.took > m.options.Budget-m.options.Budget/fitShare {
 				return ctx.Err()
 			}
 			m.options.Progress(done+i+1, m.total(), p.name())
@@ -186,10 +188,14 @@ func (m *measurer) run(ctx context.Context) error {
 			if err := p.measure(ctx, m.options.CallTime); err != nil {
 				return fmt.Errorf("%s (%s): %w", p.name(), p.call.Op, err)
 			}
+			p.took = time.Since(begun)
 		}
 	}
 	return ctx.Err()
 }
+
+// fitShare is the part of the budget, 1/30 of it, that remains for fitting the prices.
+const fitShare = 30
 
 // total returns the number of all measurements: in each round a step and the probes, then those of a device.
 func (m *measurer) total() int {
