@@ -116,7 +116,7 @@ func (m *measurer) solveRounds(rounds ...int) map[string]float64 {
 	return rates
 }
 
-// fit sets the profile and returns its rates. Each pass solves for every round and for all rounds. It then keeps the
+// fit sets the profile and returns its rates. Each pass solves for every pair of rounds and for all. It then keeps the
 // uncertain rates, so that the others are fitted to the rates that the profile will have. The range of a rate is over
 // all passes: a rate that depends on whether others are kept is uncertain, too.
 func (m *measurer) fit() []Rate {
@@ -155,7 +155,7 @@ func (m *measurer) listRates() []Rate {
 	return list
 }
 
-// updateSpreads extends the ranges of the rates by the solutions for the times of every round and of all rounds, and
+// updateSpreads extends the ranges of the rates by the solutions for every pair of rounds and for all rounds, and
 // computes the spreads of the rates that are certain so far. It reports whether any is no longer certain.
 func (m *measurer) updateSpreads(rates []Rate, ranges map[string]interval) (changed bool) {
 	extend := func(rounds ...int) {
