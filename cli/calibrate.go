@@ -86,9 +86,10 @@ in each of several rounds, so that other programs disturb all rates alike.
 
 The spread of a rate is the ratio of the greatest and the least rate that pairs of rounds yield. Rates whose
 spread is above 1.25 are named and not written: the profile has the rate of the built-in profile instead,
-times the median ratio of measured and built-in rates. If more than half of the rates are uncertain, nothing
-is written. --force writes all rates as measured. Notes tell whether other processes were busy, whether times
-differ between rounds, and how many rounds there was time for. The built-in profiles never change.
+times the median ratio of measured and built-in rates. If more than half of the rates are uncertain, as
+after less than 4 rounds, nothing is written. --force writes all rates as measured. Notes tell whether other
+processes were busy, whether times differ between rounds, and how many rounds there was time for. The
+built-in profiles never change.
 
 The profile is stored in the user's cache folder, in a file for this processor and instruction set. All commands
 that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
@@ -114,7 +115,7 @@ stored in the same profile, for this device only. If the file exists, its times 
 	}
 	cmd.Flags().StringVar(&f.out, "out", "", "write the profile to `FILE` instead of the user's cache folder")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "measure everything `N` times; rates are certain after at least 3 rounds")
+	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "measure everything `N` times; no rate is certain after less than 4")
 	cmd.Flags().DurationVar(&f.budget, "budget", time.Minute, "end the rounds after `TIME`; the first is always complete")
 	cmd.Flags().BoolVar(&f.force, "force", false, "write all rates as measured, also uncertain ones")
 	cmd.Flags().DurationVar(&f.callTime, "each", 12*time.Millisecond, "measure each call for `TIME` in each round")
