@@ -3,6 +3,7 @@ package calibrate
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,9 @@ const (
 	minRounds = 4
 	// maxUncertain is the maximum share of uncertain rates.
 	maxUncertain = .5
+	// maxThreads is the maximum number of runnable threads of other processes per processor. Beyond, memory seemed up to
+	// twice as slow in all rounds of some runs.
+	maxThreads = 2
 	// maxRoundSpread is the ratio of the times of the slowest and the fastest round above which there is a note.
 	maxRoundSpread = 1.1
 )
@@ -64,6 +68,8 @@ func (r *Result) Uncertain() (list []Rate) {
 }
 
 // Check returns an error if more than half of the rates are uncertain: the profile then tells little about the machine.
+// It also returns an error if the other processes had more than two runnable threads per processor. Such a load can
+// disturb all rounds alike, so the spreads do not show it.
 func (r *Result) Check() error {
 	if r == nil {
 		return fmt.Errorf("calibrate: there is no result")
@@ -71,6 +77,9 @@ func (r *Result) Check() error {
 	uncertain := len(r.Uncertain())
 	if r.Rounds < minRounds && uncertain > 0 {
 		return fmt.Errorf("the rates are uncertain: %d rounds are complete, and %d are needed", r.Rounds, minRounds)
+	}
+	if processors := runtime.NumCPU(); r.Load != nil && *r.Load > float64(maxThreads*processors) {
+		return fmt.Errorf("%s, more than twice the %d processors", environment.LoadWarning(r.Load), processors)
 	}
 	if float64(uncertain) > maxUncertain*float64(len(r.Rates)) {
 		return fmt.Errorf("%d of %d rates are uncertain: they differ by more than %g between rounds",

@@ -140,6 +140,10 @@ func TestNoise(t *testing.T) {
 		"calls took 20% longer in the slowest round than in the fastest", result.Noise)
 	assert.InDelta(t, 1.2, result.RoundSpread, 1e-9)
 
+	s.load.Sum = 1e6
+	result, _ = s.fitted()
+	require.ErrorContains(t, result.Check(), "50000.0 threads of other processes were runnable on average, more than twice")
+
 	s = simulate(2, undisturbed)
 	s.options.Rounds = 5
 	result, _ = s.fitted()

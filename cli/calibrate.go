@@ -87,9 +87,9 @@ in each of several rounds, so that other programs disturb all rates alike.
 The spread of a rate is the ratio of the greatest and the least rate that pairs of rounds yield. Rates whose
 spread is above 1.25 are named and not written: the profile has the rate of the built-in profile instead,
 times the median ratio of measured and built-in rates. If more than half of the rates are uncertain, as
-after less than 4 rounds, nothing is written. --force writes all rates as measured. Notes tell whether other
-processes were busy, whether times differ between rounds, and how many rounds there was time for. The
-built-in profiles never change.
+after less than 4 rounds, or if other processes had more than two runnable threads per processor, nothing
+is written. --force writes all rates as measured. Notes tell whether other processes were busy, whether
+times differ between rounds, and how many rounds there was time for. The built-in profiles never change.
 
 The profile is stored in the user's cache folder, in a file for this processor and instruction set. All commands
 that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
