@@ -21,8 +21,9 @@ import (
 // graph with the call, and with steps that put the caches into the state that they have in a network. The compiled
 // graph is a runnable. Its stopWatch sums the times of the timed steps of each run.
 
-// measure runs the call repeatedly for the given time, and sets ns to the median of all times so far. It uses the
-// median, because the minimum occurs at the highest clock frequency, and networks run at lower frequencies.
+// measure runs the call repeatedly for the given time, and appends the lower quartile of the times to roundNS. Other
+// processes can only lengthen a time. The minimum would be the time at the highest clock frequency, and networks run at
+// lower frequencies.
 func (p *probe) measure(ctx context.Context, minTime time.Duration) error {
 	prepared, err := p.prepare()
 	if err != nil {
@@ -37,11 +38,21 @@ func (p *probe) measure(ctx context.Context, minTime time.Duration) error {
 	if err := prepared.runRepeatedly(ctx, minTime); err != nil {
 		return err
 	}
-	p.runTimes = append(p.runTimes, prepared.watch.runTimes...)
-	if p.ns = median(p.runTimes); p.ns == 0 {
+	ns := quartile(prepared.watch.runTimes)
+	if ns == 0 {
 		return errors.New("no step was timed")
 	}
+	p.roundNS = append(p.roundNS, ns)
 	return nil
+}
+
+// quartile sorts the list and returns its lower quartile, or 0 if it is empty.
+func quartile(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted.Floats(list)
+	return list[len(list)/4]
 }
 
 // median sorts the list and returns its median, or 0 if it is empty.
@@ -267,8 +278,8 @@ func (r *runnable) runRepeatedly(ctx context.Context, minTime time.Duration) err
 	return nil
 }
 
-// minRuns is the minimum number of runs of a probe.
-const minRuns = 4
+// minRuns is the minimum number of runs of a probe in a round. The first is discarded.
+const minRuns = 2
 
 // stepNS returns the time of a step with almost no work, in nanoseconds, with cold or warm caches. It is the mean over
 // several steps with different code.
@@ -293,5 +304,5 @@ func stepNS(ctx context.Context, minTime time.Duration, coldCaches bool) (float6
 		return 0, err
 	}
 	err = prepared.runRepeatedly(ctx, minTime)
-	return median(prepared.watch.runTimes) / float64(len(ops)), err
+	return quartile(prepared.watch.runTimes) / float64(len(ops)), err
 }

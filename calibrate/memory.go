@@ -13,8 +13,12 @@ import (
 func memoryProbes(maxBytes float64) []*probe {
 	var list []*probe
 	for access, call := range accessCalls {
+		limit := maxBytes
+		if access := pricing.Access(access); access == pricing.DenseConstants || access == pricing.Panels {
+			limit = min(limit, maxConstantsBytes)
+		}
 		for _, bytes := range footprints {
-			if bytes > maxBytes && bytes > footprints[0] { // a curve has at least the first point
+			if bytes > limit && bytes > footprints[0] { // a curve has at least the first point
 				continue
 			}
 			p := &probe{access: pricing.Access(access), footprintBytes: bytes, unit: "a byte", call: call(int(bytes))}
@@ -31,6 +35,9 @@ func memoryProbes(maxBytes float64) []*probe {
 // above its capacity. 3 << 19 is 1.5 MiB.
 var footprints = []float64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 3 << 19, 2 << 20, 3 << 20, 4 << 20, 6 << 20,
 	8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20}
+
+// maxConstantsBytes is the maximum footprint of the curves of constants, whose probes take seconds: see evictCaches.
+const maxConstantsBytes = 64 << 20
 
 // denseChainedCalls is the number of calls that follow the first call of a probe of dense accesses. Each reads the
 // result of the call before it, as the steps of a network do. In 7 of 8 calls, the part of the operand that fits into

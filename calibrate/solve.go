@@ -1,6 +1,9 @@
 package calibrate
 
 import (
+	"math"
+	"slices"
+
 	"github.com/graphrun/graphrun/internal/sorted"
 	"github.com/graphrun/graphrun/pricing"
 )
@@ -29,19 +32,25 @@ func (m *measurer) solve() {
 	curves := m.startCurves()
 	for range fitPasses {
 		for _, rate := range m.rates {
-			if probes := probesByKernel[rate.Name]; len(probes) > 0 {
+			if price, isKept := m.kept[rate.Name]; isKept {
+				m.profile.Kernels[rate.Name] = price
+			} else if probes := probesByKernel[rate.Name]; len(probes) > 0 {
 				m.profile.Kernels[rate.Name] = m.unitPS(rate.Name, probes)
 			}
 		}
 		for _, p := range m.probes {
 			if p.innerKernel == "" {
-				curve := m.profile.Memory.CurveOf(p.access)
-				curvePoint(curve, p.footprintBytes).PS = m.bytePS(p)
+				point := curvePoint(m.profile.Memory.CurveOf(p.access), p.footprintBytes)
+				if price, isKept := m.kept[p.name()]; isKept {
+					point.PS = price
+				} else {
+					point.PS = m.bytePS(p)
+				}
 			}
 		}
 	}
 	for access := range curves {
-		makeMonotone(*m.profile.Memory.CurveOf(access))
+		m.makeMonotone(access)
 	}
 }
 
@@ -83,11 +92,24 @@ func curvePoint(curve *pricing.Curve, bytes float64) *pricing.Level {
 	return &(*curve)[len(*curve)-1]
 }
 
-// makeMonotone lowers each point of a curve that is higher than a later point. Other processes must have disturbed the
-// measurement of such a point.
-func makeMonotone(curve pricing.Curve) {
-	for i := len(curve) - 2; i >= 0; i-- {
-		curve[i].PS = min(curve[i].PS, curve[i+1].PS)
+// makeMonotone lowers each fitted point of a curve that is higher than a later fitted point. Other processes must have
+// disturbed the measurement of such a point. Kept points are raised or lowered to lie between the fitted ones.
+func (m *measurer) makeMonotone(access pricing.Access) {
+	curve := *m.profile.Memory.CurveOf(access)
+	isKept := make([]bool, len(curve))
+	for _, p := range m.probes {
+		if _, ok := m.kept[p.name()]; ok && p.innerKernel == "" && p.access == access {
+			isKept[slices.IndexFunc(curve, func(l pricing.Level) bool { return l.Bytes == p.footprintBytes })] = true
+		}
+	}
+	least := math.Inf(1) // of the later fitted points
+	for i := range slices.Backward(curve) {
+		if curve[i].PS = min(curve[i].PS, least); !isKept[i] {
+			least = curve[i].PS
+		}
+	}
+	for i := 1; i < len(curve); i++ {
+		curve[i].PS = max(curve[i].PS, curve[i-1].PS)
 	}
 }
 

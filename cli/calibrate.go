@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +34,9 @@ type calibrateFlags struct {
 	json     bool
 	device   string
 	rounds   int
+	budget   time.Duration
 	callTime time.Duration // for how long each call is measured in a round
+	force    bool          // write uncertain rates as measured
 }
 
 // calibrateReport is the document of calibrate.
@@ -40,8 +44,24 @@ type calibrateReport struct {
 	File    string           `json:"file" doc:"The file of the profile; empty if it was not stored."`
 	Digest  string           `json:"digest" doc:"The sha256 of the profile's canonical JSON; plans show it to identify their cost profile."`
 	TookS   float64          `json:"took_s" doc:"The duration in seconds."`
+	Rounds  int              `json:"rounds" doc:"The number of complete rounds; in each, all calls were measured once."`
+	Load    *float64         `json:"load" doc:"The mean number of busy threads of other processes; null if unknown."`
+	Drift   float64          `json:"round_spread" doc:"The slowest round relative to the fastest; median over calls."`
+	Noise   string           `json:"noise" doc:"What disturbed the measurement, in words; empty for nothing."`
 	Profile *pricing.Profile `json:"profile" doc:"The measured profile."`
+	Rates   []calibrateRate  `json:"rates" doc:"The rates of the host with their spreads."`
 	Points  []calibratePoint `json:"points" doc:"The measured calls."`
+}
+
+// calibrateRate is a rate of the profile.
+type calibrateRate struct {
+	Subject  string   `json:"of" doc:"The inner kernel, the kind and the bytes of a memory access, or step."`
+	Unit     string   `json:"unit" doc:"The unit of work."`
+	PS       float64  `json:"ps" doc:"The rate in the profile, in picoseconds per unit."`
+	Measured float64  `json:"measured_ps" doc:"The rate that the measurements yield, also if it is not written."`
+	BuiltIn  float64  `json:"built_in_ps" doc:"The rate in the built-in profile."`
+	Spread   *float64 `json:"spread" doc:"The greatest rate of pairs of rounds, relative to the least; null if unknown."`
+	Certain  bool     `json:"certain" doc:"Whether the spread is at most 1.25, so that the rate is written."`
 }
 
 // calibratePoint is a measured call.
@@ -49,7 +69,7 @@ type calibratePoint struct {
 	Subject   string  `json:"of" doc:"The inner kernel (the innermost loop of an implementation) or the kind of memory access of the call; for a device, the kind of work."`
 	Unit      string  `json:"unit" doc:"The unit of work: the profile has the time of one unit."`
 	Bytes     float64 `json:"bytes" doc:"The bytes that the call accesses; for a device, the bytes of all calls of the run."`
-	NS        float64 `json:"ns" doc:"The median of the measured times of the call, in nanoseconds; for a device, the time of a run of equal calls and of the wait for them."`
+	NS        float64 `json:"ns" doc:"The lower quartile of the measured times of the call, in nanoseconds; for a device, the time of a run of equal calls and of the wait for them."`
 	Predicted float64 `json:"predicted_ns" doc:"The time that the profile predicts, in nanoseconds."`
 }
 
@@ -60,9 +80,16 @@ func calibrateCommand() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure this machine for cost estimates",
 		Long: `Measures the memory bandwidth for each cache and kind of access, the speed of the inner kernels, and
-the overhead of a step, on one core, in less than a minute. As in a run of a network, other calls evict
-the constants of a call from the L1 and L2 caches before it is measured. The results are medians of many
-runs; run no other program meanwhile.
+the overhead of a step, on one core, in a minute at most (--budget). As in a run of a network, other calls
+evict the constants of a call from the L1 and L2 caches before it is measured. All calls are measured once
+in each of several rounds, so that other programs disturb all rates alike.
+
+The spread of a rate is the ratio of the greatest and the least rate that pairs of rounds yield. Rates whose
+spread is above 1.25 are named and not written: the profile has the rate of the built-in profile instead,
+times the median ratio of measured and built-in rates. If more than half of the rates are uncertain, as
+after less than 4 rounds, or if other processes had more than two runnable threads per processor, nothing
+is written. --force writes all rates as measured. Notes tell whether other processes were busy, whether
+times differ between rounds, and how many rounds there was time for. The built-in profiles never change.
 
 The profile is stored in the user's cache folder, in a file for this processor and instruction set. All commands
 that estimate costs, such as plan, use it. Without a stored profile, they use a built-in one for the
@@ -80,12 +107,17 @@ stored in the same profile, for this device only. If the file exists, its times 
 			if f.callTime <= 0 {
 				return exit.UsageErrorf("--each %v: want a positive time", f.callTime)
 			}
+			if f.budget <= 0 {
+				return exit.UsageErrorf("--budget %v: want a positive time", f.budget)
+			}
 			return runCalibrate(cmd, f)
 		}),
 	}
 	cmd.Flags().StringVar(&f.out, "out", "", "write the profile to `FILE` instead of the user's cache folder")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-	cmd.Flags().IntVar(&f.rounds, "rounds", 3, "measure everything `N` times")
+	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "measure everything `N` times; no rate is certain after less than 4")
+	cmd.Flags().DurationVar(&f.budget, "budget", time.Minute, "end the rounds after `TIME`; the first is always complete")
+	cmd.Flags().BoolVar(&f.force, "force", false, "write all rates as measured, also uncertain ones")
 	cmd.Flags().DurationVar(&f.callTime, "each", 12*time.Millisecond, "measure each call for `TIME` in each round")
 	command.DeviceFlag(cmd, &f.device)
 	cmd.Flags().Lookup("device").Usage = "measure the device `NAME`, too: " + strings.Join(devices.Names(), ", ")
@@ -109,7 +141,8 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	job := progress.Begin(cmd, "calibrate")
 	defer job.End() // if Do panics
 	start := time.Now()
-	options := calibrate.Options{Rounds: f.rounds, CallTime: f.callTime, Device: device, MaxBytes: calibrateMaxBytes,
+	options := calibrate.Options{Rounds: f.rounds, Budget: f.budget, CallTime: f.callTime, Force: f.force, Device: device,
+		MaxBytes: calibrateMaxBytes,
 		Progress: func(done, total int, _ string) { job.Report(done, total) }}
 	var result *calibrate.Result
 	err = job.Do(progress.Running, func() (err error) {
@@ -125,8 +158,12 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	}
 	keepDevices(f.out, result.Profile)
 	doc := calibrateReportOf(result, time.Since(start))
-	if doc.File, err = storeProfile(cmd, f.out, result.Profile); err != nil {
-		return err
+	tooUncertain := result.Check()
+	if tooUncertain == nil || f.force {
+		tooUncertain = nil
+		if doc.File, err = storeProfile(cmd, f.out, result.Profile); err != nil {
+			return err
+		}
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	if f.json {
@@ -134,7 +171,11 @@ func runCalibrate(cmd *cobra.Command, f calibrateFlags) error {
 	} else {
 		doc.write(out, term.StdoutDisplay(cmd))
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil || tooUncertain == nil {
+		return err
+	}
+	return fmt.Errorf("%w; nothing was written. Repeat it on an idle machine or with a longer --budget; --force writes "+
+		"the rates as measured", tooUncertain)
 }
 
 // openMeasured opens the device to measure. It returns nil for the host. If the name is auto and no device can be
@@ -166,7 +207,16 @@ func keepDevices(path string, profile *pricing.Profile) {
 
 // calibrateReportOf returns the document of a measurement, without the file.
 func calibrateReportOf(result *calibrate.Result, took time.Duration) *calibrateReport {
-	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: took.Seconds(), Profile: result.Profile}
+	doc := &calibrateReport{Digest: result.Profile.Digest(), TookS: took.Seconds(), Rounds: result.Rounds,
+		Load: result.Load, Drift: result.RoundSpread, Noise: result.Noise, Profile: result.Profile}
+	for _, rate := range result.Rates {
+		row := calibrateRate{Subject: rate.Of, Unit: rate.Unit, PS: rate.PS, Measured: rate.MeasuredPS,
+			BuiltIn: rate.BuiltInPS, Certain: rate.IsCertain}
+		if !math.IsInf(rate.Spread, 0) {
+			row.Spread = &rate.Spread
+		}
+		doc.Rates = append(doc.Rates, row)
+	}
 	for _, point := range result.Points {
 		doc.Points = append(doc.Points, calibratePoint{Subject: point.Of, Unit: point.Unit, Bytes: point.Bytes,
 			NS: point.NS, Predicted: point.PredictedNS})
@@ -206,61 +256,113 @@ func storeProfile(cmd *cobra.Command, path string, profile *pricing.Profile) (st
 // write prints the measured speeds.
 func (d *calibrateReport) write(w *bufio.Writer, display term.Display) {
 	profile := d.Profile
-	fmt.Fprintf(w, "%s, %s: overhead of a step %s; measured in %.0f s\n", profile.CPU, profile.Instructions,
-		format.Nanoseconds(profile.StepPS/pricing.PSPerNS), d.TookS)
+	fmt.Fprintf(w, "%s, %s: overhead of a step %s; %s in %.0f s\n", profile.CPU, profile.Instructions,
+		format.Nanoseconds(profile.StepPS/pricing.PSPerNS), format.Count(d.Rounds, "round"), d.TookS)
 	if d.File != "" {
 		fmt.Fprintf(w, "stored in %s (%s)\n", d.File, d.Digest[:min(len(d.Digest), sections.ShortDigest)])
 	}
-	writeMemory(w, display, profile)
+	if d.Noise != "" {
+		display.WriteSentences(w, "noise: "+d.Noise)
+	}
+	d.writeUncertain(w, display)
+	d.writeMemory(w, display)
 	d.writeKernels(w, display)
 	writeDevices(w, display, profile)
 }
 
-// writeMemory prints the memory speeds in GB/s: a row for each measured number of bytes that a call accesses, and a
-// column for each kind of access.
-func writeMemory(w *bufio.Writer, display term.Display, profile *pricing.Profile) {
+// writeUncertain prints the uncertain rates.
+func (d *calibrateReport) writeUncertain(w *bufio.Writer, display term.Display) {
+	uncertain := slices.DeleteFunc(slices.Clone(d.Rates), func(r calibrateRate) bool { return r.Certain })
+	columns := []term.Column{term.NameCol("rate"), term.UntruncatedCol("spread"), term.UntruncatedCol("measured"),
+		term.UntruncatedCol("built-in"), term.UntruncatedCol("in the profile")}
+	title := fmt.Sprintf("Uncertain rates, %d of %d", len(uncertain), len(d.Rates))
+	term.WriteList(w, display, title, uncertain, columns, func(r calibrateRate) []any {
+		return []any{r.Subject, spreadText(r.Spread), unitTime(r.Measured), unitTime(r.BuiltIn), unitTime(r.PS)}
+	})
+}
+
+// spreadText returns the spread of a rate.
+func spreadText(spread *float64) string {
+	if spread == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.2f", *spread)
+}
+
+// unitTime returns the time of a unit, which is given in picoseconds.
+func unitTime(ps float64) string { return fmt.Sprintf("%.4g ns", ps/pricing.PSPerNS) }
+
+// writeMemory prints the memory speeds in GB/s with their spreads: a row for each measured number of bytes that a call
+// accesses, and a column for each kind of access.
+func (d *calibrateReport) writeMemory(w *bufio.Writer, display term.Display) {
 	columns := []term.Column{term.UntruncatedCol("bytes")}
-	for _, access := range memoryCurves(&profile.Memory) {
+	for _, access := range memoryCurves(&d.Profile.Memory) {
 		columns = append(columns, term.UntruncatedCol(access.column))
 	}
-	term.WriteList(w, display, "Memory, by the bytes of a call", memoryRows(profile), columns,
+	term.WriteList(w, display, "Memory in GB/s, with spreads, by the bytes of a call", d.memoryRows(), columns,
 		func(row []any) []any { return row })
 }
 
-// memoryRows returns the rows of the table of [writeMemory].
-func memoryRows(profile *pricing.Profile) [][]any {
+// memoryRows returns the rows of the table of writeMemory.
+func (d *calibrateReport) memoryRows() [][]any {
 	var rows [][]any
-	for _, point := range profile.Memory.Dense {
+	for i, point := range d.Profile.Memory.Dense {
 		row := []any{format.Bytes(int(point.Bytes))}
-		for _, access := range memoryCurves(&profile.Memory) {
-			rate := "-"
+		for _, access := range memoryCurves(&d.Profile.Memory) {
+			speed := "-"
 			if ps := access.curve.At(point.Bytes); ps > 0 { // picoseconds per byte
-				rate = fmt.Sprintf("%.3g GB/s", pricing.PSPerNS/ps)
+				speed = fmt.Sprintf("%.3g", pricing.PSPerNS/ps)
 			}
-			row = append(row, rate)
+			if i < len(access.curve) {
+				speed += d.spreadOfPoint(access.name, i)
+			}
+			row = append(row, speed)
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// memoryCurve is the measured speed of one kind of memory access, and its column in the table.
+// spreadOfPoint returns the spread of point i of a curve in parentheses, or "" if it is unknown.
+func (d *calibrateReport) spreadOfPoint(access string, i int) string {
+	for _, rate := range d.Rates {
+		if strings.HasPrefix(rate.Subject, access+" ") {
+			if i == 0 && rate.Spread != nil {
+				return fmt.Sprintf(" (%s)", spreadText(rate.Spread))
+			}
+			i--
+		}
+	}
+	return ""
+}
+
+// memoryCurve is the measured speed of one kind of memory access, its column in the table, and its name in rates.
 type memoryCurve struct {
-	column string
-	curve  pricing.Curve
+	column, name string
+	curve        pricing.Curve
 }
 
 // memoryCurves returns the curves of all kinds of access, in the order of the table. The field DenseConstants is for
 // sequential access to constants, and Dense for sequential access to other operands and to results.
-func memoryCurves(rates *pricing.Rates) []memoryCurve {
-	return []memoryCurve{{"dense", rates.Dense}, {"constants", rates.DenseConstants}, {"panels", rates.Panels},
-		{"copied", rates.Copied}, {"tiled", rates.Tiled}, {"strided", rates.Strided}, {"gathered", rates.Gathered}}
+func memoryCurves(rates *pricing.Rates) (list []memoryCurve) {
+	for access := pricing.Dense; rates.CurveOf(access) != nil; access++ {
+		column := access.String()
+		if access == pricing.DenseConstants {
+			column = "constants"
+		}
+		list = append(list, memoryCurve{column, access.String(), *rates.CurveOf(access)})
+	}
+	return list
 }
 
 // writeKernels prints the speeds of the inner kernels, in the order of the first measured call of each.
 func (d *calibrateReport) writeKernels(w *bufio.Writer, display term.Display) {
 	profile := d.Profile
-	var kernels []string          // names
+	var kernels []string // names
+	spreadOf := map[string]string{}
+	for _, rate := range d.Rates {
+		spreadOf[rate.Subject] = spreadText(rate.Spread)
+	}
 	unitOf := map[string]string{} // the unit of work of each kernel
 	for _, point := range d.Points {
 		_, isKernel := profile.Kernels[point.Subject]
@@ -270,14 +372,14 @@ func (d *calibrateReport) writeKernels(w *bufio.Writer, display term.Display) {
 		}
 	}
 	kernelColumns := []term.Column{term.NameCol("kernel"), term.UntruncatedCol("a unit takes"),
-		term.UntruncatedCol("units/ns"), term.ProseCol("unit")}
+		term.UntruncatedCol("units/ns"), term.UntruncatedCol("spread"), term.ProseCol("unit")}
 	term.WriteList(w, display, "Inner kernels", kernels, kernelColumns, func(name string) []any {
 		ps := profile.Kernels[name]
 		rate := "-"
 		if ps > 0 {
 			rate = fmt.Sprintf("%.3g", pricing.PSPerNS/ps)
 		}
-		return []any{name, fmt.Sprintf("%.4g ns", ps/pricing.PSPerNS), rate, unitOf[name]}
+		return []any{name, unitTime(ps), rate, spreadOf[name], unitOf[name]}
 	})
 }
 

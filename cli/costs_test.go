@@ -99,7 +99,14 @@ func TestCalibrate(t *testing.T) {
 	calibrateMaxBytes = 2 << 20
 	defer func() { calibrateMaxBytes = 0 }()
 	out := filepath.Join(t.TempDir(), "p.json")
-	text := succeed(t, "calibrate", "--rounds", "1", "--each", "100us", "--json", "--out", out)
+	r := call(t, "calibrate", "--rounds", "1", "--each", "100us", "--out", out)
+	if r.code != exit.CodeFailed || !strings.Contains(r.errors, "rates are uncertain") || !strings.Contains(r.out, "Uncertain") {
+		t.Errorf("exit %d, %s, after a single round", r.code, r.errors)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("uncertain rates were written")
+	}
+	text := succeed(t, "calibrate", "--rounds", "1", "--each", "100us", "--json", "--out", out, "--force")
 	valid(t, "calibrate", text)
 	doc := decode[struct {
 		Version int `json:"version"`
@@ -111,6 +118,9 @@ func TestCalibrate(t *testing.T) {
 	}
 	if doc.File != out || p.Digest() != doc.Digest || p.Measured == "" || p.StepPS <= 0 {
 		t.Errorf("%s, digests %s and %s", doc.File, p.Digest(), doc.Digest)
+	}
+	if doc.Rounds != 1 || len(doc.Rates) < 100 || doc.Rates[0].Certain || doc.Rates[0].PS != doc.Rates[0].Measured {
+		t.Errorf("%d rounds, %d rates, %+v", doc.Rounds, len(doc.Rates), doc.Rates[:1])
 	}
 }
 
