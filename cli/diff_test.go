@@ -67,7 +67,7 @@ func TestDiffSummary(t *testing.T) {
 		"--no-fusion --pin conv1=contiguous": `^optimal pinned costs \S+s \(\d+\.\d%\) more than optimal: .* 1 copy more\n`,
 		"--slack 50%":                        `^.*optimal.*\n\ntotal +optimal +optimal --slack 50% `,
 		"--dim N=1 --dim N=16": `^N=1 costs \S+s, and N=16 costs \S+s: \d+\.\d+ times as much; cost/N is \S+s instead of \S+s: ` +
-			`-\S+s \(-\d+\.\d%\) N=16 costs \S+s \(\d+\.\d%\) more than N=1: 0 values have other layouts, 2 steps have ` +
+			`[-+]\S+s \([-+]\d+\.\d%\) N=16 costs \S+s \(\d+\.\d%\) more than N=1: 0 values have other layouts, 2 steps have ` +
 			`other implementations, 0 copies more\n`,
 	} {
 		out := succeed(t, append([]string{"diff", path}, strings.Fields(args)...)...)
