@@ -58,6 +58,7 @@ type Tuning struct {
 const (
 	measuredName  = "plan at measured prices"
 	predictedName = "plan at predicted prices"
+	samePlanText  = "the " + predictedName + " is the cheapest at measured prices, too: "
 )
 
 // Parts of the budget of [Tune], and of its measurements.
@@ -548,8 +549,7 @@ func (t *tuner) measureFinal() (err error) {
 		if t.result.Final, err = t.compare(t.finalists, choiceRuns, 0.5); err != nil {
 			return err
 		}
-		t.conclude(t.measured, "the plan at predicted prices is the cheapest at measured prices, too: "+
-			timeText(t.measured.runNS)+" a run")
+		t.conclude(t.measured, samePlanText+timeText(t.measured.runNS)+" a run")
 		return nil
 	}
 	t.progress(fmt.Sprintf("whole runs of %d finalists", len(t.finalists)))
@@ -623,29 +623,27 @@ func (t *tuner) conclude(plan *tunedPlan, text string) {
 
 // differenceText states the difference of the chosen plan from the plan at predicted prices, with its certainty.
 func (t *tuner) differenceText(chosen *tunedPlan) string {
-	final := t.result.Final
-	if chosen == t.predicted { // which is not slower than the plan at measured prices
-		pair := final.Verdict.pair(measuredName, predictedName)
-		verdict := "not distinguishable"
-		if pair.Significant {
-			verdict = "the " + predictedName + " is fastest"
-		}
-		return fmt.Sprintf("%s: the %s takes %s a run, the %s %s (p %s); the first stays", verdict, predictedName,
-			timeText(t.predicted.runNS), measuredName, timeText(final.medianOf(measuredName)), pValueText(pair.PHolm))
+	final, measured, base := t.result.Final, t.finalists[0], t.predicted
+	if measured.key == base.key {
+		base = measured // one plan, which was measured by this name
 	}
-	pair := final.Verdict.pair(chosen.name, predictedName)
-	difference := 100 * (1 - chosen.runNS/t.predicted.runNS)
-	if pair == nil {
-		return fmt.Sprintf("%s is fastest: %s a run", chosen.name, timeText(chosen.runNS))
+	if chosen == measured && base == measured {
+		return samePlanText + timeText(chosen.runNS) + " a run"
 	}
-	if !pair.Significant {
-		text := fmt.Sprintf("not distinguishable: the %s takes %s a run, the %s %s (p %s)", chosen.name,
-			timeText(chosen.runNS), predictedName, timeText(t.predicted.runNS), pValueText(pair.PHolm))
-		if n := final.Verdict.RunsFor2Percent; n != nil {
-			text += fmt.Sprintf("; %d runs of each would find a difference of 2%%", *n)
-		}
-		return text
+	other := base
+	if chosen == base { // it is not slower than the plan at measured prices
+		other = measured
 	}
-	return fmt.Sprintf("the %s is fastest: %s a run, %.1f%% less than the %s (%s, p %s)", chosen.name,
-		timeText(chosen.runNS), difference, predictedName, timeText(t.predicted.runNS), pValueText(pair.PHolm))
+	pair := final.Verdict.pair(chosen.name, other.name)
+	p := pValueText(pair.PHolm)
+	if pair.Significant {
+		return fmt.Sprintf("the %s is fastest: %s a run, %.1f%% less than the %s (%s, p %s)", chosen.name,
+			timeText(chosen.runNS), 100*(1-chosen.runNS/other.runNS), other.name, timeText(other.runNS), p)
+	}
+	text := fmt.Sprintf("not distinguishable: the %s, which is used, takes %s a run, the %s %s (p %s)", chosen.name,
+		timeText(chosen.runNS), other.name, timeText(other.runNS), p)
+	if n := final.Verdict.RunsFor2Percent; n != nil {
+		text += fmt.Sprintf("; %d runs of each would find a difference of 2%%", *n)
+	}
+	return text
 }

@@ -156,7 +156,8 @@ func TestChosen(t *testing.T) {
 		{10, 11, 12, "", measuredName, "the plan at measured prices is fastest: 10.0 ms a run, 9.1% less than the plan at " +
 			"predicted prices (11.0 ms, p < 0.001)"},
 		{10, 11, 9, "", "plan 2", "the plan 2 is fastest: 9.00 ms a run, 18.2% less"},
-		{11, 10, 12, "", predictedName, "the plan at predicted prices is fastest: the plan at predicted prices takes"},
+		{11, 10, 12, "", predictedName, "the plan at predicted prices is fastest: 10.0 ms a run, 9.1% less than the plan at " +
+			"measured prices"},
 		{10, 10.5, 11, "heavy tails", "", "p = "},
 	} {
 		noise := quiet(seeded(1))
@@ -169,7 +170,7 @@ func TestChosen(t *testing.T) {
 		for i := range final.Rows {
 			name := rename[final.Rows[i].Name]
 			final.Rows[i].Name = name
-			plans[i] = &tunedPlan{name: name, runNS: *final.Rows[i].Median}
+			plans[i] = &tunedPlan{name: name, key: name, runNS: *final.Rows[i].Median}
 		}
 		for i := range final.Verdict.Pairs {
 			pair := &final.Verdict.Pairs[i]

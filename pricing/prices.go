@@ -66,6 +66,12 @@ func checkPrices(list []LabelPrice) error {
 			return fmt.Errorf("prices[%d], node %q: measured_ns %g and predicted_ns %g: want positive times with a "+
 				"ratio up to %g", i, price.Node, price.MeasuredNS, price.PredictedNS, float64(maxFactor))
 		}
+		hasInterval := price.LowNS != 0 || price.HighNS != 0
+		if hasInterval && !(price.LowNS > 0 && price.LowNS <= price.MeasuredNS && price.MeasuredNS <= price.HighNS &&
+			isFactor(price.HighNS/price.LowNS)) {
+			return fmt.Errorf("prices[%d], node %q: low_ns %g and high_ns %g: want an interval around measured_ns %g", i,
+				price.Node, price.LowNS, price.HighNS, price.MeasuredNS)
+		}
 		if price.Node == "" || price.Samples < 0 {
 			return fmt.Errorf("prices[%d], node %q: want a name and a number of samples of at least 0", i, price.Node)
 		}

@@ -113,12 +113,16 @@ func (p *Problem) ratio(node string, op *graph.Op, impl *graph.Impl, results []t
 	return p.Profile.Ratio(node, op.Name, impl.Name, priceOrder(results))
 }
 
-// scaled returns a cost in picoseconds times a factor, except for the cost of what is impossible.
+// scaled returns a cost in picoseconds times a factor, at most the cost of what is impossible.
 func scaled(cost int64, factor float64) int64 {
 	if factor == 1 || cost >= wcsp.Forbidden {
 		return cost
 	}
-	return int64(math.Round(float64(cost) * factor))
+	product := math.Round(float64(cost) * factor)
+	if product >= float64(wcsp.Forbidden) {
+		return wcsp.Forbidden
+	}
+	return int64(product)
 }
 
 // ProfileFor returns a profile adjusted to a graph: reading a constant is cheaper if a larger part of the graph's
