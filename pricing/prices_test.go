@@ -56,14 +56,14 @@ func TestReadPrices(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"version": 2, "prices": []}`: "version 2: want 1",
 		`{"version": 1, "steps": []}`:  `the file has no "prices"`,
-		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "2") + "," + fmt.Sprintf(entry, "0") + `]}`: `prices[1], node "c": measured_ns 3 and predicted_ns 0`,
-		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "-1") + `]}`:                                "want positive times",
-		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "1e-9") + `]}`:                              "with a ratio up to 10000",
-		`{"version": 1, "prices": [` + strings.Replace(fmt.Sprintf(entry, "2"), "}", `, "low_ns": 4, "high_ns": 5}`, 1) + `]}`: "low_ns 4 and high_ns 5: want an interval around measured_ns 3",
-		`{"version": 1, "prices": [` + strings.Replace(fmt.Sprintf(entry, "2"), "}", `, "low_ns": -1}`, 1) + `]}`: "low_ns -1 and high_ns 0",
+		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "2") + "," + fmt.Sprintf(entry, "0") + `]}`:                              `prices[1], node "c": measured_ns 3 and predicted_ns 0`,
+		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "-1") + `]}`:                                                             "want positive times",
+		`{"version": 1, "prices": [` + fmt.Sprintf(entry, "1e-9") + `]}`:                                                           "with a ratio up to 10000",
+		`{"version": 1, "prices": [` + strings.Replace(fmt.Sprintf(entry, "2"), "}", `, "low_ns": 4, "high_ns": 5}`, 1) + `]}`:     "low_ns 4 and high_ns 5: want an interval around measured_ns 3",
+		`{"version": 1, "prices": [` + strings.Replace(fmt.Sprintf(entry, "2"), "}", `, "low_ns": -1}`, 1) + `]}`:                  "low_ns -1 and high_ns 0",
 		`{"version": 1, "prices": [` + strings.Replace(fmt.Sprintf(entry, "2"), "}", `, "low_ns": 1, "high_ns": 1e300}`, 1) + `]}`: "want an interval",
-		`{"version": 1, "prices": 3}`:                                                                 "prices",
-		`[]`:                                                                                          "object",
+		`{"version": 1, "prices": 3}`: "prices",
+		`[]`:                          "object",
 	} {
 		_, err := ReadPrices(strings.NewReader(text))
 		require.ErrorContains(t, err, want, text)
