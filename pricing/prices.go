@@ -117,6 +117,7 @@ func (p *Profile) WithPrices(prices *Prices) *Profile {
 	slices.SortStableFunc(changed.Prices, func(a, b LabelPrice) int {
 		return a.compareLabels(&b)
 	})
+	changed.medians = mediansOf(changed.Prices)
 	return &changed
 }
 
@@ -135,7 +136,7 @@ const (
 	fewSamples   = 1.5 // measured, but without a confidence interval
 	otherOrders  = 1.5 // measured with results in other orders only
 	otherNodes   = 2.0 // not measured, but other labels were
-	noneMeasured = 2.5 // nothing was measured: implementations take 0.73 to 2.5 times their predictions
+	noneMeasured = 2.5 // too few were measured: implementations take 0.73 to 2.5 times their predictions
 )
 
 // around returns the ratio of a price that lies within a factor of the given one.
@@ -153,9 +154,9 @@ func (sum *LabelPrice) add(price *LabelPrice) {
 
 // Ratio returns the measured price of a label divided by the prediction, with the confidence interval. If the label was
 // measured with operands in several orders, it is the ratio of the sums. If only other orders of the result were
-// measured with this implementation of the node, it is their ratio, in a wider interval. Otherwise it is the ratio of
-// the op's implementation in other nodes or, if there is none, of all prices, within a factor of 2. Without any prices
-// it is 1, within a factor of 2.5.
+// measured with this implementation of the node, it is their ratio, in a wider interval. Otherwise it is the median ratio
+// of the op's implementation in other nodes or, if there are less than 3, of all prices, within a factor of 2. With less
+// than 8 prices it is 1, within a factor of 2.5.
 func (p *Profile) Ratio(node, op, implementation string, order []int) Ratio {
 	if p == nil || len(p.Prices) == 0 {
 		return around(1, noneMeasured)
@@ -163,7 +164,7 @@ func (p *Profile) Ratio(node, op, implementation string, order []int) Ratio {
 	first, _ := slices.BinarySearchFunc(p.Prices, node, func(price LabelPrice, _ string) int {
 		return price.compare(node, op, implementation, nil)
 	})
-	var same, others, kind, all LabelPrice // sums
+	var same, others LabelPrice // sums
 	for i := first; i < len(p.Prices); i++ {
 		price := &p.Prices[i]
 		if price.Node != node || price.Op != op || price.Implementation != implementation {
@@ -181,17 +182,58 @@ func (p *Profile) Ratio(node, op, implementation string, order []int) Ratio {
 	if price := others.MeasuredNS / others.PredictedNS; isFactor(price) {
 		return around(price, otherOrders)
 	}
-	for i := range p.Prices {
-		price := &p.Prices[i]
-		all.add(price)
-		if price.Op == op && price.Implementation == implementation {
-			kind.add(price)
-		}
+	medians := p.medians
+	if medians == nil { // the profile was not made by WithPrices
+		medians = mediansOf(p.Prices)
 	}
-	for _, sum := range []LabelPrice{kind, all} {
-		if price := sum.MeasuredNS / sum.PredictedNS; isFactor(price) {
-			return around(price, otherNodes)
-		}
+	if ratio, known := medians.kinds[kind{op, implementation}]; known {
+		return around(ratio, otherNodes)
+	}
+	if medians.all > 0 {
+		return around(medians.all, otherNodes)
 	}
 	return around(1, noneMeasured)
+}
+
+// kind is an implementation of an op.
+type kind struct{ op, implementation string }
+
+// medianRatios has the medians of measured/predicted over the prices of each kind, and over all prices.
+type medianRatios struct {
+	kinds map[kind]float64
+	all   float64 // 0 for too few prices
+}
+
+// The least numbers of prices whose median is the ratio of labels that were not measured: a few prices, which a user may
+// have written, say nothing about others.
+const (
+	leastOfKind = 3
+	leastOfAll  = 8
+)
+
+// mediansOf returns the medians of the given prices.
+func mediansOf(prices []LabelPrice) *medianRatios {
+	medians, ratios, all := &medianRatios{kinds: map[kind]float64{}}, map[kind][]float64{}, []float64{}
+	for i := range prices {
+		price := &prices[i]
+		if ratio := price.MeasuredNS / price.PredictedNS; isFactor(ratio) {
+			of := kind{price.Op, price.Implementation}
+			ratios[of], all = append(ratios[of], ratio), append(all, ratio)
+		}
+	}
+	for of, list := range ratios {
+		if len(list) >= leastOfKind {
+			medians.kinds[of] = medianOf(list)
+		}
+	}
+	if len(all) >= leastOfAll {
+		medians.all = medianOf(all)
+	}
+	return medians
+}
+
+// medianOf returns the median of a list, which it sorts; the lower of the middle two.
+func medianOf(list []float64) float64 {
+	slices.Sort(list)
+	return list[(len(list)-1)/2]
 }

@@ -35,15 +35,24 @@ func TestRatio(t *testing.T) {
 		{"c", "conv2d", "nhwc", []int{0, 1, 2, 3}, 3},
 		{"c", "conv2d", "nchw", []int{0, 2, 3, 1}, 0.5},
 		{"b", "conv2d", "nhwc", []int{0, 2, 3, 1}, 7},
-		{"b", "conv2d", "nchw", []int{0, 2, 3, 1}, 0.5},         // the implementation in c
-		{"d", "conv2d", "nhwc", nil, 670.0 / 210},               // in b and c
-		{"b", "linear", "nhwc", []int{0, 2, 3, 1}, 695.0 / 260}, // of all
+		{"d", "conv2d", "nhwc", nil, 4},               // the median of b and c
+		{"b", "conv2d", "nchw", []int{0, 2, 3, 1}, 1}, // one price says nothing about other nodes
+		{"b", "linear", "nhwc", []int{0, 2, 3, 1}, 1},
 	} {
 		ratio := p.Ratio(c.node, c.op, c.impl, c.order)
 		require.Equal(t, c.want, ratio.Price, c)
 		require.Less(t, ratio.Low, ratio.Price)
 		require.Less(t, ratio.Price, ratio.High)
 		require.Equal(t, Ratio{1, 0.4, 2.5}, base.Ratio(c.node, c.op, c.impl, c.order), c)
+	}
+	for _, node := range []string{"e", "f", "g", "h"} {
+		add(node, "plain", nil, nil, 10, 30)
+	}
+	many := base.WithPrices(&list)
+	read := *many
+	read.medians = nil // as a profile that was read from a file
+	for _, p := range []*Profile{many, &read} {
+		require.Equal(t, Ratio{3, 1.5, 6}, p.Ratio("b", "linear", "nhwc", nil), "the median of all")
 	}
 }
 

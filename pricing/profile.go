@@ -51,6 +51,8 @@ type Profile struct {
 	// Prices are sorted by label: see [Profile.WithPrices].
 	Prices []LabelPrice `json:"prices,omitempty" doc:"Measured prices of single nodes; left out if there are none."`
 
+	medians *medianRatios // of Prices; nil if the profile was not made by WithPrices
+
 	// constantBytes is the number of bytes of constants that the steps of a run read in total. It is a property of a
 	// graph, not of the machine: see WithConstants.
 	constantBytes float64
