@@ -240,7 +240,10 @@ func (f *flags) print(cmd *cobra.Command, tuning *experiment.Tuning) error {
 // write prints the result as text.
 func (doc *Document) write(w io.Writer, display term.Display, f *flags) {
 	sentences := []string{doc.Summary}
-	if f.tuned != "" {
+	switch {
+	case f.tuned != "" && doc.Interrupted:
+		sentences = append(sentences, f.tuned+" has the prices so far; the same command continues")
+	case f.tuned != "":
 		sentences = append(sentences, f.tuned+" has the result; run, bench, plan, batch and serve use it with --tuned")
 	}
 	display.WriteSentences(w, sentences...)
