@@ -543,6 +543,8 @@ type viewNode struct {
 	// of an operand form is nil if no copy can replace the node.
 	insertedCosts [][]int64
 	copyRatios    []pricing.Ratio // by result form: of the copy that the node itself makes
+	// insertedRatios has, by result form, the ratio of the copy of the operand; nil without insertedCosts.
+	insertedRatios []pricing.Ratio
 }
 
 // viewForms returns the mask of the forms of result k that are views of an operand form in the mask `available`.
@@ -674,6 +676,10 @@ func (m *Model) priceCopiesOf(view *viewNode, operand *variable, operandForm int
 			view.copyCosts[k][operandForm] = m.nodeCopyCosts(view, call, result, inferredResult.Meta(), from)
 			if view.node.Op.Identity {
 				view.insertedCosts[operandForm] = m.insertedCopyCosts(result, operand.value, from.meta, from.place)
+				view.insertedRatios = nil
+				for j := range result.forms {
+					view.insertedRatios = append(view.insertedRatios, m.copyRatio(operand.value, &result.forms[j]))
+				}
 			}
 		}
 	}
@@ -764,10 +770,8 @@ func (m *Model) operandCopies(view *viewNode, k int, available uint) []operandCo
 func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) operandCopy {
 	byteWeight := m.Weights.UnitsOf(view.node.Out[k].Meta.Bytes())
 	// Only inserted copies count as copies, with the weight Weights.Copy.
-	insertedCopy := func(ps int64) operandCopy {
-		result := m.variables.At(view.node.Out[k])
-		m.copyCostMatrix(result) // sets copyRatios
-		return operandCopy{cost: copyCost(ps, result.copyRatios[resultForm], m.Weights.Time, m.Weights.Copy+byteWeight)}
+	insertedCopy := func(ps int64, ratio pricing.Ratio) operandCopy {
+		return operandCopy{cost: copyCost(ps, ratio, m.Weights.Time, m.Weights.Copy+byteWeight)}
 	}
 	copyByNode := func(ps int64) operandCopy {
 		return operandCopy{cost: copyCost(ps, view.copyRatios[resultForm], m.Weights.Time, byteWeight), byNode: true}
@@ -776,12 +780,14 @@ func (m *Model) operandCopy(view *viewNode, k, operandForm, resultForm int) oper
 	switch ps := view.copyCosts[k][operandForm][resultForm]; {
 	case ps >= wcsp.Forbidden: // best stays forbidden
 	case view.canView[operandForm]:
-		best = insertedCopy(ps)
+		result := m.variables.At(view.node.Out[k])
+		m.copyCostMatrix(result) // sets copyRatios
+		best = insertedCopy(ps, result.copyRatios[resultForm])
 	default:
 		best = copyByNode(ps)
 	}
 	if inserted := view.insertedCosts[operandForm]; inserted != nil && inserted[resultForm] < wcsp.Forbidden {
-		candidate := insertedCopy(inserted[resultForm])
+		candidate := insertedCopy(inserted[resultForm], view.insertedRatios[resultForm])
 		low := min(candidate.low, best.low)
 		if candidate.weighted < best.weighted {
 			best = candidate
