@@ -142,14 +142,14 @@ const (
 // around returns the ratio of a price that lies within a factor of the given one.
 func around(price, factor float64) Ratio { return Ratio{price, price / factor, price * factor} }
 
-// add adds a price to the sums of several prices.
-func (sum *LabelPrice) add(price *LabelPrice) {
-	low, high := price.LowNS, price.HighNS
+// add adds another price to the sums of several prices.
+func (price *LabelPrice) add(other *LabelPrice) {
+	low, high := other.LowNS, other.HighNS
 	if low <= 0 || high < low {
-		low, high = price.MeasuredNS/fewSamples, price.MeasuredNS*fewSamples
+		low, high = other.MeasuredNS/fewSamples, other.MeasuredNS*fewSamples
 	}
-	sum.MeasuredNS, sum.PredictedNS = sum.MeasuredNS+price.MeasuredNS, sum.PredictedNS+price.PredictedNS
-	sum.LowNS, sum.HighNS = sum.LowNS+low, sum.HighNS+high
+	price.MeasuredNS, price.PredictedNS = price.MeasuredNS+other.MeasuredNS, price.PredictedNS+other.PredictedNS
+	price.LowNS, price.HighNS = price.LowNS+low, price.HighNS+high
 }
 
 // Ratio returns the measured price of a label divided by the prediction, with the confidence interval. If the label was
