@@ -404,7 +404,7 @@ func (t *tuner) measure(plans []*tunedPlan) error {
 func (t *tuner) timeOf(plans []*tunedPlan) time.Duration {
 	sum := 0.0
 	for _, plan := range plans {
-		sum += (1 + runsOfTurn) * cmp.Or(plan.runNS, t.predicted.runNS)
+		sum += float64((1 + runsOfTurn) * cmp.Or(plan.runNS, t.predicted.runNS))
 	}
 	return time.Duration(sum)
 }
